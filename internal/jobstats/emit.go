@@ -154,8 +154,9 @@ func (em *emitter) total(shape *Shape, open, closed []Counter, zero, created int
 	p.Epoch, p.Epochs = 0, lives
 	if zero != 0 && sent.at == 0 && created >= em.loaded {
 		em.fill(shape, nil, nil)
-		p.What, p.Time, p.Snapshot = Zeros, zero, 0
+		p.What, p.Time, p.Snapshot, p.Epochs = Zeros, zero, 0, 0
 		em.visit(p)
+		p.Epochs = lives
 	}
 	em.fill(shape, open, closed)
 	p.What, p.Time, p.Snapshot = Total, 0, snapshot

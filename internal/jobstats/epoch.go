@@ -189,8 +189,11 @@ func byOrder(ss []sighting, r reading) {
 	}
 }
 
-// find returns the counter of op in counters that ascend by Op.
-func find(counters []Counter, op uint16) *Counter {
+// find returns the counter of op in counters that ascend by Op. It stands at the place hint, as a rule.
+func find(counters []Counter, op uint16, hint int) *Counter {
+	if hint < len(counters) && counters[hint].Op == op {
+		return &counters[hint]
+	}
 	for i := range counters {
 		if counters[i].Op == op {
 			return &counters[i]
@@ -208,7 +211,7 @@ func (v *Values) lists(op uint16) bool {
 func fell(prev []Counter, now Values) bool {
 	for i := range prev {
 		p := &prev[i]
-		n := find(now.Counters, p.Op)
+		n := find(now.Counters, p.Op, i)
 		if n == nil {
 			if now.lists(p.Op) {
 				return true
@@ -241,7 +244,7 @@ const inFlight = 16
 func outOfBounds(prev []Counter, now Values) bool {
 	for i := range now.Counters {
 		n := &now.Counters[i]
-		p := find(prev, n.Op)
+		p := find(prev, n.Op, i)
 		if p == nil || n.Max == 0 {
 			continue
 		}
@@ -254,7 +257,14 @@ func outOfBounds(prev []Counter, now Values) bool {
 }
 
 // merge returns now's counters and, of what its text does not list, those of prev: what is not said did not change.
-func merge(prev []Counter, now *Values) []Counter {
+func merge(prev *Values, now *Values) []Counter {
+	if prev.Shape == now.Shape {
+		return now.Counters
+	}
+	return mergeShapes(prev.Counters, now)
+}
+
+func mergeShapes(prev []Counter, now *Values) []Counter {
 	missing := false
 	for i := range prev {
 		if !now.lists(prev[i].Op) {
@@ -265,7 +275,7 @@ func merge(prev []Counter, now *Values) []Counter {
 		return now.Counters
 	}
 	for i := range prev {
-		if !now.lists(prev[i].Op) && find(now.Counters, prev[i].Op) == nil {
+		if !now.lists(prev[i].Op) && find(now.Counters, prev[i].Op, i) == nil {
 			now.Counters = append(now.Counters, prev[i])
 		}
 	}
@@ -284,7 +294,7 @@ func sortCounters(c []Counter) {
 // raise makes now's counters at least prev's, and tells whether one was less: within an epoch they only grow.
 func raise(prev, now []Counter) (raised bool) {
 	for i := range now {
-		p := find(prev, now[i].Op)
+		p := find(prev, now[i].Op, i)
 		if p != nil && (p.Samples > now[i].Samples || p.Sum > now[i].Sum) {
 			now[i].Samples, now[i].Sum = max(p.Samples, now[i].Samples), max(p.Sum, now[i].Sum)
 			raised = true
@@ -296,7 +306,7 @@ func raise(prev, now []Counter) (raised bool) {
 // add adds b's samples and sums to a.
 func add(a, b []Counter) []Counter {
 	for i := range b {
-		if have := find(a, b[i].Op); have != nil {
+		if have := find(a, b[i].Op, i); have != nil {
 			have.Samples += b[i].Samples
 			have.Sum += b[i].Sum
 			continue
@@ -310,7 +320,7 @@ func add(a, b []Counter) []Counter {
 func addGrowth(a, prev, now []Counter) []Counter {
 	for i := range now {
 		c := Counter{Op: now[i].Op, Samples: now[i].Samples, Sum: now[i].Sum}
-		if p := find(prev, c.Op); p != nil {
+		if p := find(prev, c.Op, i); p != nil {
 			c.Samples -= p.Samples
 			c.Sum -= p.Sum
 		}

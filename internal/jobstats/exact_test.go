@@ -16,7 +16,7 @@ import (
 	"telegraf-hpc/internal/lustresim"
 )
 
-var lives = flag.Int("lives", 60000, "entry lives to simulate in TestExact, over all eras")
+var lives = flag.Int("lives", 1000000, "entry lives to simulate in TestExact, over all eras; a fiftieth with -short")
 
 // agent polls the targets of one server, as the plugin does.
 type agent struct {
@@ -184,6 +184,9 @@ func truth(w *lustresim.Workload) map[string]map[string]map[string]int64 {
 }
 
 func TestExact(t *testing.T) {
+	if testing.Short() {
+		*lives /= 50
+	}
 	for _, era := range lustresim.Eras() {
 		t.Run(era.Name, func(t *testing.T) { exact(t, era, *lives/len(lustresim.Eras())) })
 	}

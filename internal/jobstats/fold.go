@@ -61,7 +61,8 @@ func (l *Ledger) fold() error {
 func (l *Ledger) foldMeta(tx *bbolt.Tx) error {
 	meta := tx.Bucket([]byte("meta"))
 	ops := tx.Bucket([]byte("ops"))
-	err := errors.Join(putUint(meta, "folded", l.store.gen), putUint(meta, "pass", uint64(l.pass)), putUint(meta, "interval", uint64(l.interval+1)),
+	err := errors.Join(putUint(meta, "folded", l.store.gen), putUint(meta, "pass", uint64(l.pass)), putUint(meta, "looked", uint64(l.looked)),
+		putUint(meta, "interval", uint64(l.interval+1)),
 		putUint(meta, "remounted", uint64(l.resets.remounted)), putUint(meta, "cleared", uint64(l.resets.cleared)),
 		meta.Put([]byte("boot"), []byte(l.boot)))
 	for i := range l.ops.Len() {

@@ -55,6 +55,7 @@ type Ledger struct {
 	waitsFor []*entry
 
 	pass     int64 // the latest reading
+	looked   int64 // the latest reading that reached the end of the file
 	at       int64 // the time of the next Emit
 	loaded   int64 // the latest reading of the process before this one
 	whole    bool  // it reached the end, and left nothing out
@@ -76,11 +77,10 @@ type Ledger struct {
 // resets are the latest readings that showed that all counters were lost, and that some may have been.
 type resets struct{ remounted, cleared int64 }
 
-// slot is an entry's place in a file: what is needed to know its text again.
+// slot is an entry's place in a file, and what is needed to know its text again, if that is known.
 type slot struct {
 	e    *entry
-	hash uint64
-	size int32
+	text fingerprint
 }
 
 // Stats tell of one gather.
@@ -141,8 +141,8 @@ func (l *Ledger) Away(now time.Time) {
 // Size returns how many entries are in memory.
 func (l *Ledger) Size() int { return len(l.entries) }
 
-// LastPass returns when the ledger was gathered last, by this or an earlier process, in nanoseconds; 0 is never.
-func (l *Ledger) LastPass() int64 { return l.pass }
+// LastPass returns when a file was last read to its end, by this or an earlier process, in nanoseconds; 0 is never.
+func (l *Ledger) LastPass() int64 { return l.looked }
 
 // Written returns how many bytes this ledger wrote to its log.
 func (l *Ledger) Written() int64 {
@@ -183,6 +183,9 @@ func (l *Ledger) Gather(r io.Reader, now time.Time, since int64, interval time.D
 	})
 	g.close(whole)
 	l.interval = int64(interval)
+	if err == nil {
+		l.looked = pass
+	}
 	if stateErr := l.logBatch(); stateErr != nil {
 		err = errors.Join(err, &StateError{stateErr})
 	}
@@ -207,7 +210,7 @@ func (g *gathering) read(r io.Reader) (whole bool, err error) {
 	defer func() { g.stats.Bytes = s.Bytes }()
 	whole = true
 	for at := 0; ; {
-		if at < len(g.order) && s.SkipSame(int(g.order[at].size), g.order[at].hash, g.seed) {
+		if at < len(g.order) && g.order[at].text.size > 0 && s.SkipSame(&g.order[at].text, g.seed) {
 			g.unchanged(g.order[at])
 			at++
 			continue
@@ -226,7 +229,7 @@ func (g *gathering) read(r io.Reader) (whole bool, err error) {
 		case err != nil:
 			return false, err
 		default:
-			if i := g.entry(e, s.Text()); i >= 0 {
+			if i := g.entry(e, s.Text(), at); i >= 0 {
 				at = i + 1
 			}
 		}
@@ -240,24 +243,15 @@ func (g *gathering) unchanged(sl slot) {
 	} else {
 		g.same++
 	}
-	g.show(sl.e, sl.hash, sl.size)
+	g.seen = append(g.seen, sl)
 }
 
-func (g *gathering) show(e *entry, hash uint64, size int32) {
-	g.seen = append(g.seen, slot{e: e, hash: hash, size: size})
-}
-
-// entry takes a parsed entry. It returns its place in the reading before, or -1.
-func (g *gathering) entry(p *Entry, text []byte) int {
-	if !slices.IsSortedFunc(p.Counters, func(a, b Counter) int { return int(a.Op) - int(b.Op) }) {
-		sortCounters(p.Counters)
-	}
-	hash, size := maphash.Bytes(g.seed, text), int32(len(text))
+// entry takes a parsed entry, where the reading before may have shown it at place at. It returns its place there, or -1.
+func (g *gathering) entry(p *Entry, text []byte, at int) int {
+	sortCounters(p.Counters)
 	now := Values{Snapshot: p.Snapshot, Start: p.Start, Counters: p.Counters, Shape: p.Shape}
-	e := g.entries[string(p.JobID)]
-	if e == nil {
-		e = g.recall(string(p.JobID))
-	}
+	e := g.find(p.JobID, at)
+	g.seen = append(g.seen, slot{e: e})
 	known := e.epoch != 0
 	place := -1
 	if known && e.pos >= 0 && int(e.pos) < len(g.order) && g.order[e.pos].e == e {
@@ -266,14 +260,18 @@ func (g *gathering) entry(p *Entry, text []byte) int {
 	switch {
 	case now.Start == 0:
 		now.Counters = slices.Clone(now.Counters)
+		if known && now.Snapshot == e.values.Snapshot {
+			g.remember(text)
+		}
 		g.wait(e, sighting{known: known, prev: e.values, first: e.first, last: e.last, pos: int(e.pos), now: now})
 	case known && now.Start == e.values.Start && equalCounters(now.Counters, e.values.Counters):
 		// Some vendors' snapshot_time is the time of the reading: it alone is no change.
 		g.same++
 		e.values.Shape, e.values.Snapshot = now.Shape, now.Snapshot
+		g.remember(text)
 	case known && e.values.Start == now.Start:
 		g.same++
-		now.Counters = merge(e.values.Counters, &now)
+		now.Counters = merge(&e.values, &now)
 		g.more(e, now)
 	case g.growOld(e, now):
 	default:
@@ -281,8 +279,24 @@ func (g *gathering) entry(p *Entry, text []byte) int {
 		s.alone(reading{})
 		g.apply(e, &s)
 	}
-	g.show(e, hash, size)
 	return place
+}
+
+// remember keeps the fingerprint of the latest entry's text. One that just changed is likely to change again: it gets
+// none until it was once read without a change.
+func (g *gathering) remember(text []byte) {
+	g.seen[len(g.seen)-1].text = fingerprintOf(text, g.seed)
+}
+
+// find returns the entry of an id. Most stand where they stood before, which saves a look into a large map.
+func (g *gathering) find(id []byte, at int) *entry {
+	if at < len(g.order) && g.order[at].e.id == string(id) {
+		return g.order[at].e
+	}
+	if e := g.entries[string(id)]; e != nil {
+		return e
+	}
+	return g.recall(string(id))
 }
 
 func (g *gathering) wait(e *entry, s sighting) {
@@ -461,7 +475,7 @@ func (g *gathering) sumOf(labels Labels) *sum {
 // apply takes a sighting that was decided on.
 func (g *gathering) apply(e *entry, s *sighting) {
 	if !s.restarted {
-		s.now.Counters = merge(e.values.Counters, &s.now)
+		s.now.Counters = merge(&e.values, &s.now)
 		if s.now.Start == 0 {
 			// The header was switched off: it is still the entry with that start_time.
 			s.now.Start = e.values.Start
@@ -470,14 +484,10 @@ func (g *gathering) apply(e *entry, s *sighting) {
 		return
 	}
 	g.stats.Started++
-	switch {
-	case e.epoch == 0:
-		e.created = g.pass
-		if !e.lost {
-			e.zero = g.zeroTime(s.now)
-		}
-	default:
+	if e.epoch != 0 {
 		e.closeEpoch()
+	} else if e.created = g.pass; !e.lost {
+		e.zero = g.zeroTime(s.now)
 	}
 	e.epoch = s.now.Start
 	if e.epoch == 0 {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,16 +90,16 @@ func gather(t testing.TB, l *Ledger, at int64, since int64, jobs ...job) (Stats,
 
 func emitted(l *Ledger) (points []string) {
 	l.Emit(func(p *Point) {
-		s := fmt.Sprintf("%s %s", p.Labels.Key()[:strings.IndexByte(p.Labels.Key(), 0)], [...]string{"zeros", "total", "epoch"}[p.What])
+		writes := ""
 		for _, f := range p.Fields {
 			if f.Name == "write_ops" {
-				s += fmt.Sprintf(" %d", f.Value)
+				writes = fmt.Sprintf(" %d", f.Value)
 			}
 		}
 		if p.Time != 0 {
-			s += fmt.Sprintf("@%d", p.Time/second-t0)
+			writes += fmt.Sprintf("@%d", p.Time/second-t0)
 		}
-		points = append(points, s)
+		points = append(points, p.Labels.Job+" "+[...]string{"zeros", "total", "epoch"}[p.What]+writes)
 	})
 	return points
 }
@@ -284,7 +285,7 @@ func TestSums(t *testing.T) {
 		require.Empty(t, stats.Errors)
 		return labels()
 	}
-	require.Equal(t, []string{"1 77 epochs=1 ops=3", "0 sh0 epochs=2 ops=0", "1 sh0 epochs=2 ops=3"}, one(t0, job{"sh.0.11", t0, t0, 1}, job{"sh.0.12", t0, t0, 2}, job{"77", t0 - 50, t0, 3})[1:],
+	require.Equal(t, []string{"1 77 epochs=1 ops=3", "0 sh0 epochs=0 ops=0", "1 sh0 epochs=2 ops=3"}, one(t0, job{"sh.0.11", t0, t0, 1}, job{"sh.0.12", t0, t0, 2}, job{"77", t0 - 50, t0, 3})[1:],
 		"zeros of 77 stand before")
 	require.Equal(t, []string{"1 sh0 epochs=3 ops=8"}, one(t0+30, job{"sh.0.12", t0, t0 + 20, 3}, job{"77", t0 - 50, t0, 3}, job{"sh.0.13", t0 + 9, t0 + 9, 4}))
 	require.NoError(t, l.store.close())
@@ -432,7 +433,7 @@ func (k *killed) run() {
 // write lets the jobs write. An entry is dropped when it was idle for a while, never right after it wrote.
 func (k *killed) write(rng *rand.Rand, now int64) []byte {
 	if len(k.jobs) < 8 {
-		k.jobs = append(k.jobs, &killedJob{job: job{id: fmt.Sprint(len(k.jobs)), start: now - 9}})
+		k.jobs = append(k.jobs, &killedJob{job: job{id: strconv.Itoa(len(k.jobs)), start: now - 9}})
 	}
 	jobs := make([]job, 0, len(k.jobs))
 	for _, j := range k.jobs {
@@ -613,7 +614,7 @@ func flip(t *testing.T, path string, at int64) {
 
 func FuzzRecord(f *testing.F) {
 	e := &entry{
-		id: "7", values: Values{Snapshot: 5, Start: 4, Counters: []Counter{{Op: 1, Samples: 2, Sum: 3}}, Shape: &Shape{Ops: []uint16{0, 1}}},
+		id: "7", values: Values{Snapshot: 5, Start: 4, Counters: []Counter{{Op: 1, Samples: 2, Sum: 3}}, Shape: newShape([]uint16{0, 1})},
 		epoch: 4, first: 1, last: 2, changed: 3, created: 1, zero: 1, past: &past{closed: []Counter{{Op: 0, Samples: 9, Sum: 9}}, lives: 1},
 	}
 	f.Add("7", appendEntry(nil, e))

@@ -41,7 +41,8 @@ type Entry struct {
 type Shape struct {
 	Ops []uint16
 
-	lines []shapeLine
+	lines  []shapeLine
+	record []byte // as records have it
 }
 
 // shapeLine is what the parser remembers of a line to know it again without parsing it.
@@ -534,7 +535,8 @@ func (p *Parser) shapeOf(ops []uint16, lines []shapeLine) *Shape {
 			return s
 		}
 	}
-	s := &Shape{Ops: append([]uint16(nil), ops...), lines: append([]shapeLine(nil), lines...)}
+	s := newShape(append([]uint16(nil), ops...))
+	s.lines = append([]shapeLine(nil), lines...)
 	for i := range s.lines {
 		s.lines[i].zero = bytes.Clone(s.lines[i].zero)
 		s.lines[i].run, s.lines[i].runLines = nil, 0

@@ -124,11 +124,15 @@ func appendShape(b []byte, s *Shape) []byte {
 	if s == nil {
 		return binary.AppendUvarint(b, 0)
 	}
-	b = binary.AppendUvarint(b, uint64(len(s.Ops)))
-	for _, op := range s.Ops {
-		b = binary.AppendUvarint(b, uint64(op))
+	return append(b, s.record...)
+}
+
+func newShape(ops []uint16) *Shape {
+	s := &Shape{Ops: ops, record: binary.AppendUvarint(nil, uint64(len(ops)))}
+	for _, op := range ops {
+		s.record = binary.AppendUvarint(s.record, uint64(op))
 	}
-	return b
+	return s
 }
 
 func (d *decoder) shape(v *Values) {
@@ -136,10 +140,11 @@ func (d *decoder) shape(v *Values) {
 	if n == 0 {
 		return
 	}
-	v.Shape = &Shape{Ops: make([]uint16, n)}
-	for i := range v.Shape.Ops {
-		v.Shape.Ops[i] = uint16(d.uvarint())
+	ops := make([]uint16, n)
+	for i := range ops {
+		ops[i] = uint16(d.uvarint())
 	}
+	v.Shape = newShape(ops)
 }
 
 func appendCounters(b []byte, counters []Counter, minMax bool) []byte {
@@ -244,7 +249,7 @@ func readSum(key string, value []byte) (*sum, error) {
 	return s, d.err
 }
 
-func appendString(b []byte, s string) []byte {
+func appendString[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 

@@ -70,15 +70,38 @@ func (s *Scanner) Next() (*Entry, error) {
 // Text returns the text of the entry that Next returned last.
 func (s *Scanner) Text() []byte { return s.text }
 
-// SkipSame passes over the next n bytes if they have this hash and an entry or the end follows: the entry there is the
+// fingerprint tells a text from another one: from its beginning, where an entry says when it counted last, and from all
+// of it.
+type fingerprint struct {
+	head, whole uint64
+	size        int32
+}
+
+// fingerprintHead is how much of an entry is looked at first: up to the end of its snapshot_time, as a rule.
+const fingerprintHead = 96
+
+func fingerprintOf(text []byte, seed maphash.Seed) fingerprint {
+	return fingerprint{
+		head:  maphash.Bytes(seed, text[:min(len(text), fingerprintHead)]),
+		whole: maphash.Bytes(seed, text),
+		size:  int32(len(text)),
+	}
+}
+
+func (f *fingerprint) matches(text []byte, seed maphash.Seed) bool {
+	return maphash.Bytes(seed, text[:min(len(text), fingerprintHead)]) == f.head && maphash.Bytes(seed, text) == f.whole
+}
+
+// SkipSame passes over the text of this fingerprint if it stands here, and an entry or the end follows: the entry is the
 // one that had this text when it was read before.
-func (s *Scanner) SkipSame(n int, hash uint64, seed maphash.Seed) bool {
+func (s *Scanner) SkipSame(f *fingerprint, seed maphash.Seed) bool {
+	n := int(f.size)
 	for s.end-s.start < n+headWidth && !s.eof {
 		s.fill()
 	}
 	b := s.buf[s.start:s.end]
 	header := skipFileHeader(b)
-	if b = b[header:]; len(b) < n || (len(b) > n && !isHead(b[n:])) || maphash.Bytes(seed, b[:n]) != hash {
+	if b = b[header:]; len(b) < n || (len(b) > n && !isHead(b[n:])) || !f.matches(b[:n], seed) {
 		return false
 	}
 	s.text = b[:n]

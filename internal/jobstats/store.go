@@ -174,7 +174,8 @@ func (l *Ledger) load() (warnings []error, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte("meta"))
 		folded = getUint(meta, "folded")
-		l.pass, l.interval = int64(getUint(meta, "pass")), int64(getUint(meta, "interval"))-1
+		l.pass, l.looked = int64(getUint(meta, "pass")), int64(getUint(meta, "looked"))
+		l.interval = int64(getUint(meta, "interval")) - 1
 		l.boot = string(meta.Get([]byte("boot")))
 		l.resets = resets{remounted: int64(getUint(meta, "remounted")), cleared: int64(getUint(meta, "cleared"))}
 		return errors.Join(l.loadOps(tx), l.loadSums(tx, &warnings))
@@ -388,6 +389,7 @@ func (s *store) openLog() (err error) {
 func (l *Ledger) encodeBatch(b []byte) (batch []byte, changed bool) {
 	b = append(b[:0], make([]byte, frameSize)...)
 	b = binary.AppendVarint(b, l.pass)
+	b = binary.AppendVarint(b, l.looked)
 	b = binary.AppendVarint(b, l.interval)
 	b = appendString(b, l.boot)
 	b = binary.AppendVarint(b, l.resets.remounted)
@@ -401,14 +403,14 @@ func (l *Ledger) encodeBatch(b []byte) (batch []byte, changed bool) {
 	l.eachFresh(func(e *entry) {
 		changed = true
 		value = appendEntry(value[:0], e)
-		b = appendString(appendString(append(b, recordEntry), e.id), string(value))
+		b = appendString(appendString(append(b, recordEntry), e.id), value)
 		if e.past == nil {
 			return
 		}
 		for _, o := range e.past.old {
 			if o.fresh {
 				value = appendOld(value[:0], e.id, o)
-				b = appendString(appendString(append(b, recordOld), oldKey(e.id, o.epoch)), string(value))
+				b = appendString(appendString(append(b, recordOld), oldKey(e.id, o.epoch)), value)
 			}
 		}
 	})
@@ -416,7 +418,7 @@ func (l *Ledger) encodeBatch(b []byte) (batch []byte, changed bool) {
 		if s.fresh {
 			changed = true
 			value = appendSum(value[:0], s)
-			b = appendString(appendString(append(b, recordSum), s.key), string(value))
+			b = appendString(appendString(append(b, recordSum), s.key), value)
 		}
 	}
 	return b, changed
@@ -456,7 +458,7 @@ func (l *Ledger) logged(size int64) {
 // replay applies a batch of the log.
 func (l *Ledger) replay(batch []byte) error {
 	d := &decoder{b: batch}
-	l.pass, l.interval, l.boot = d.varint(), d.varint(), d.string()
+	l.pass, l.looked, l.interval, l.boot = d.varint(), d.varint(), d.varint(), d.string()
 	l.resets = resets{remounted: d.varint(), cleared: d.varint()}
 	for len(d.b) > 0 && d.err == nil {
 		kind := d.b[0]
