@@ -1,0 +1,73 @@
+# Everything a developer or CI does with this repository. `make` alone lists it.
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS   += --no-print-directory
+export GOFLAGS := $(strip $(GOFLAGS) -mod=readonly)
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X telegraf-hpc/internal/version.version=$(VERSION)
+COUNT    ?= 1
+FUZZTIME ?= 10s
+SOAKTIME ?= 20m
+# The race detector needs a C compiler.
+RACE     := $(if $(shell command -v "$$(go env CC)"),-race,)
+
+LINT_VERSION := v2.15.0
+LINT_FOLDER  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/telegraf-hpc/golangci-lint-$(LINT_VERSION)
+LINT         := $(LINT_FOLDER)/golangci-lint
+# One line for each file of the work tree, committed or not, with its checksum.
+SUMS         := git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check lint e2e e2e-soak bench fuzz generate clean
+
+help: ## list these targets
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+
+build: ## build every program into bin/
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+run: build ## run stock Telegraf with our plugins here and show what they find (Lustre is simulated where there is none)
+	@cd e2e && go run ./cmd/demo
+
+test: ## run every test that needs no root: quickly under the race detector, then at full length
+	$(if $(RACE),,@echo "make test: no C compiler, so no race detector")
+	go test -vet=off -count=1 $(RACE) -short -timeout 5m ./...
+	go test -vet=off -count=1 -timeout 5m ./...
+
+check: lint ## run everything that reads the code but does not run it
+	go mod verify
+	@echo "go generate ./... (must change nothing)"; before="$$($(SUMS))"; go generate ./...; \
+	diff <(echo "$$before") <($(SUMS)) || { echo "make check: generated files were out of step; now they are not: commit them"; exit 1; }
+
+lint: $(LINT)
+	@unformatted="$$(gofmt -l .)"; [ -z "$$unformatted" ] || { echo "gofmt -w is needed for: $$unformatted"; exit 1; }
+	go vet ./...
+	cd e2e && go vet -tags soak ./...
+	$(LINT) run ./...
+	cd e2e && $(LINT) run --build-tags soak ./...
+
+$(LINT):
+	@mkdir -p $(LINT_FOLDER)
+	GOFLAGS= GOBIN=$(LINT_FOLDER) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+e2e: ## run our programs under the stock Telegraf, with a real InfluxDB (root installs it where it is missing)
+	cd e2e && go test -vet=off -count=1 -timeout 15m ./...
+
+e2e-soak: ## the same for long (SOAKTIME=20m), with kills and reloads at random
+	cd e2e && SOAKTIME=$(SOAKTIME) go test -vet=off -tags soak -run Soak -count=1 -timeout 0 -v ./...
+
+bench: ## run every benchmark (COUNT=10 for benchstat), keeping the result in bin/bench.txt
+	@mkdir -p bin
+	go test -vet=off -run '^$$' -bench . -benchmem -count=$(COUNT) -timeout 60m ./... | tee bin/bench.txt
+
+fuzz: ## run every fuzz target for FUZZTIME=10s
+	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' cmd internal plugins | sed -E 's|/[^/]*:func | |' | \
+	while read -r folder target; do echo "== $$folder $$target"; \
+	  go test -vet=off -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "./$$folder"; done
+
+generate: ## write the generated files anew
+	go generate ./...
+
+clean: ## remove what was built
+	rm -rf bin
