@@ -1,0 +1,12 @@
+// Command test_input is the test plugin of its kind as a program, for tests under a real Telegraf.
+package main
+
+import (
+	"telegraf-hpc/internal/execd"
+	"telegraf-hpc/internal/execd/testplugin"
+)
+
+func main() {
+	testplugin.RegisterInput()
+	execd.Main()
+}
