@@ -1,0 +1,122 @@
+// Package plugintest is the golden-test harness of the plugins.
+//
+// A folder testcases/<case>/ has a telegraf.conf with the plugin's table, the input that the plugin's own test knows how
+// to replay, and expected.out: the metrics as line protocol, one a line, sorted by time, with sorted fields.
+// expected.err has the errors, one a line; without that file there must be none. `go test -update` writes both anew.
+package plugintest
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/influxdata/telegraf"
+	"github.com/influxdata/telegraf/config"
+	"github.com/influxdata/telegraf/plugins/serializers/influx"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the expected files of golden tests anew")
+
+// Update tells whether the expected files are to be written anew.
+func Update() bool { return *update }
+
+// Cases runs a test for each folder below testcases, with its path.
+func Cases(t *testing.T, run func(t *testing.T, folder string) (metrics []telegraf.Metric, errs []error)) {
+	t.Helper()
+	folders, err := filepath.Glob("testcases/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, folders, "no test cases")
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			metrics, errs := run(t, folder)
+			Golden(t, filepath.Join(folder, "expected.out"), Lines(t, metrics))
+			var text strings.Builder
+			for _, err := range errs {
+				text.WriteString(err.Error() + "\n")
+			}
+			Golden(t, filepath.Join(folder, "expected.err"), text.String())
+		})
+	}
+}
+
+// Golden compares a text with a file; a missing file is an empty one.
+func Golden(t *testing.T, path, got string) {
+	t.Helper()
+	want, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	if string(want) == got {
+		return
+	}
+	if !*update {
+		require.Equal(t, string(want), got, "%s; go test -update writes it anew", path)
+	}
+	if got == "" {
+		require.NoError(t, os.Remove(path))
+		return
+	}
+	require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+}
+
+// Lines returns metrics as line protocol, sorted by time and then by text.
+func Lines(t *testing.T, metrics []telegraf.Metric) string {
+	t.Helper()
+	s := influx.Serializer{SortFields: true, UintSupport: true}
+	require.NoError(t, s.Init())
+	sorted := slices.Clone(metrics)
+	lines := make(map[telegraf.Metric]string, len(metrics))
+	for _, m := range metrics {
+		line, err := s.Serialize(m)
+		require.NoError(t, err)
+		lines[m] = string(line)
+	}
+	slices.SortStableFunc(sorted, func(a, b telegraf.Metric) int {
+		if c := a.Time().Compare(b.Time()); c != 0 {
+			return c
+		}
+		return strings.Compare(lines[a], lines[b])
+	})
+	var b strings.Builder
+	for _, m := range sorted {
+		b.WriteString(lines[m])
+	}
+	return b.String()
+}
+
+// LoadInput loads the one input of a configuration file, as Telegraf does; it is not initialised.
+func LoadInput(t *testing.T, path string) telegraf.Input {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return ParseInput(t, text)
+}
+
+// ParseInput loads the one input of a configuration.
+func ParseInput(t *testing.T, text []byte) telegraf.Input {
+	t.Helper()
+	c := config.NewConfig()
+	require.NoError(t, c.LoadConfigData(text, config.EmptySourcePath))
+	require.Len(t, c.Inputs, 1)
+	return c.Inputs[0].Input
+}
+
+// Uncommented returns a sample configuration with each option switched on, as it is shown there.
+func Uncommented(sample string) []byte {
+	var b bytes.Buffer
+	for line := range strings.Lines(sample) {
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		if rest, ok := strings.CutPrefix(line[indent:], "# "); ok && indent > 0 {
+			line = line[:indent] + rest
+		}
+		b.WriteString(line)
+	}
+	return b.Bytes()
+}
