@@ -9,6 +9,7 @@ type entry struct {
 	epoch  int64  // the open epoch's identity
 
 	first, last int64 // the readings that showed this epoch first, and latest
+	waits       int64 // the reading in which it waits for a decision, or did
 	changed     int64 // the reading that saw it count last
 	created     int64 // the reading that made the entry
 	zero        int64 // the time of the point of zeros that precedes the totals; 0 is none

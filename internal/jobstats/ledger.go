@@ -105,13 +105,7 @@ const keepOld = time.Hour
 // Open opens the ledger of a target, and reads the state on disk. Warnings tell of state that was damaged, and what
 // became of it.
 func Open(o Options) (l *Ledger, warnings []error, err error) {
-	h := fnv.New32a()
-	_, _ = io.WriteString(h, o.Host)
-	l = &Ledger{
-		opts: o, ops: NewOpTable(), seed: maphash.MakeSeed(), hostSum: uint16(h.Sum32()),
-		entries: make(map[string]*entry), sums: make(map[string]*sum), interval: -1,
-	}
-	l.parser.Ops = l.ops
+	l = newLedger(o)
 	if o.Dir == "" {
 		return l, nil, nil
 	}
@@ -120,6 +114,17 @@ func Open(o Options) (l *Ledger, warnings []error, err error) {
 		return nil, warnings, errors.Join(err, l.store.close())
 	}
 	return l, warnings, nil
+}
+
+func newLedger(o Options) *Ledger {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, o.Host)
+	l := &Ledger{
+		opts: o, ops: NewOpTable(), seed: maphash.MakeSeed(), hostSum: uint16(h.Sum32()),
+		entries: make(map[string]*entry), sums: make(map[string]*sum), interval: -1,
+	}
+	l.parser.Ops = l.ops
+	return l
 }
 
 // Remounted tells that the target was away since the last reading: its counters are new ones.
@@ -166,7 +171,8 @@ func (e *StateError) Unwrap() error { return e.Err }
 // not there; 0 if it never was. Without a *StateError in its error, what Gather saw is on disk and may be emitted;
 // with one the ledger is right, and the next Gather writes what this one could not.
 func (l *Ledger) Gather(r io.Reader, now time.Time, since int64, interval time.Duration) (Stats, error) {
-	pass := max(now.UnixNano(), l.pass+1)
+	// A clock that was set back must not make two epochs of one identity.
+	pass := max(now.UnixNano(), l.pass+identityStep)
 	l.stats = Stats{}
 	l.seen, l.waiting, l.waitsFor = l.seen[:0], l.waiting[:0], l.waitsFor[:0]
 	g := gathering{Ledger: l, pass: pass, since: since}
@@ -190,6 +196,7 @@ func (l *Ledger) Gather(r io.Reader, now time.Time, since int64, interval time.D
 		err = errors.Join(err, &StateError{stateErr})
 	}
 	if l.store == nil && l.pass-l.evicted > int64(foldAge) {
+		l.forgetOld()
 		l.evict(l.opts.ForgetAfter)
 	}
 	return l.stats, err
@@ -299,8 +306,14 @@ func (g *gathering) find(id []byte, at int) *entry {
 	return g.recall(string(id))
 }
 
+// wait keeps a sighting until the whole file was read. Of two of one id the later one is kept: without start_time
+// nothing tells an entry that was dropped from the one beside it.
 func (g *gathering) wait(e *entry, s sighting) {
 	g.plain = true
+	if e.waits == g.pass {
+		g.waitsFor[slices.Index(g.waitsFor, e)] = nil
+	}
+	e.waits = g.pass
 	g.waiting = append(g.waiting, s)
 	g.waitsFor = append(g.waitsFor, e)
 }
@@ -310,14 +323,9 @@ func (g *gathering) settle(r reading) {
 	if !g.plain {
 		return
 	}
-	// Of two entries of one id the later one is kept: without start_time nothing tells the dropped one from it.
-	latest := make(map[*entry]int, len(g.waiting))
-	for i, e := range g.waitsFor {
-		latest[e] = i
-	}
 	kept := 0
 	for i, e := range g.waitsFor {
-		if latest[e] == i {
+		if e != nil {
 			g.waiting[kept], g.waitsFor[kept] = g.waiting[i], e
 			kept++
 		}
@@ -500,9 +508,12 @@ func (g *gathering) apply(e *entry, s *sighting) {
 	}
 }
 
-// identity makes the identity of an epoch that Lustre does not tell the start of: the time of this reading, its last
-// 16 bits (66 microseconds) replaced by a hash of the host, so that two servers never make the same one.
-func (g *gathering) identity() int64 { return g.pass&^0xffff | int64(g.hostSum) }
+// identityStep is the resolution of identities, in nanoseconds.
+const identityStep = 1 << 16
+
+// identity makes the identity of an epoch that Lustre does not tell the start of: the time of this reading, with a hash
+// of the host in its last bits, so that two servers never make the same one.
+func (g *gathering) identity() int64 { return g.pass&^(identityStep-1) | int64(g.hostSum) }
 
 // zeroTime is the time of the point of zeros before a new total: the later of the last look at the target and the
 // entry's start, where that is on the wall clock. 0 is none.

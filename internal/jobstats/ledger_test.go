@@ -505,6 +505,49 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// A disk that is full at the start costs nothing: what the log has is in memory.
+func TestFullDiskAtTheStart(t *testing.T) {
+	o := options(t, t.TempDir())
+	l := open(t, o)
+	gather(t, l, 30, 0, job{"1", 10, 20, 5})
+	require.NoError(t, l.store.close())
+	s := &store{dir: o.Dir, fault: func(point string) error {
+		if point == "before fold" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	l = newLedger(o)
+	l.store = s
+	warnings, err := l.load()
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.ErrorIs(t, warnings[0], syscall.ENOSPC)
+	_, points := gather(t, l, 60, 30, job{"1", 10, 50, 6})
+	require.Equal(t, []string{"1 total 6"}, points)
+	s.fault = nil
+	require.NoError(t, l.Close())
+	l = open(t, o)
+	_, points = gather(t, l, 90, 60, job{"1", 10, 80, 7})
+	require.Equal(t, []string{"1 total 7"}, points)
+	require.NoError(t, l.Close())
+}
+
+func TestClockSetBack(t *testing.T) {
+	o := options(t, t.TempDir())
+	o.Totals, o.RepeatFor = false, time.Hour
+	l := open(t, o)
+	gather(t, l, 3600, 0, job{"1", 0, 3590, 5})
+	epochs := map[int64]bool{}
+	for i := range int64(3) {
+		_, err := l.Gather(bytes.NewReader(text(job{"1", 0, t0 + 60*i, 4 - i})), time.Unix(t0+60*i, 0), 0, 600*time.Second)
+		require.NoError(t, err)
+		l.Emit(func(p *Point) { epochs[p.Epoch] = true })
+	}
+	require.Len(t, epochs, 3)
+	require.NoError(t, l.Close())
+}
+
 func TestStateLocked(t *testing.T) {
 	o := options(t, t.TempDir())
 	l := open(t, o)

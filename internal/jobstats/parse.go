@@ -375,6 +375,7 @@ func (p *Parser) counters(b []byte, eof bool) (int, error) {
 			// One look at the last digit of samples spares most comparisons of lines that counted.
 			if at := len(known.label) + samplesWidth - 1; at < len(rest) && rest[at] == '0' && len(known.zero) > 0 {
 				if known.runLines > 0 && bytes.HasPrefix(rest, known.run) {
+					run.join(known)
 					n += len(known.run)
 					i += known.runLines - 1
 					continue
@@ -440,6 +441,13 @@ func (r *zeroRun) add(line *shapeLine, at int) {
 		r.first, r.from = line, at
 	}
 	r.lines++
+}
+
+// join lets a run that is kept already be the end of this one, if one has begun.
+func (r *zeroRun) join(line *shapeLine) {
+	if r.lines > 0 {
+		r.lines += line.runLines
+	}
 }
 
 // end ends the run before the place at, and keeps it with its first line if there are several lines.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,6 +107,27 @@ func TestParseWholeFiles(t *testing.T) {
 	require.Len(t, got[0].Counters, 16)
 	require.Equal(t, [4]int64{521, 0, 0, 0}, got[0].Counters["mkdir reqs"])
 	require.Equal(t, [4]int64{201, 0, 0, 0}, got[1].Counters["crossdir_rename reqs"])
+}
+
+// Whichever lines counted nothing in the entries before it, an entry lists all of its lines.
+func TestParseListsEveryLine(t *testing.T) {
+	const lines = 6
+	rng := rand.New(rand.NewPCG(1, 1))
+	var text bytes.Buffer
+	text.WriteString("job_stats:\n")
+	for entry := range 1000 {
+		fmt.Fprintf(&text, "%s%d\n%s", head, entry, snap)
+		for i := range lines {
+			fmt.Fprintf(&text, "  op%d:             { samples: %11d, unit:  reqs }\n", i, rng.IntN(2))
+		}
+	}
+	got, damage, err := scanAll(&text)
+	require.NoError(t, err)
+	require.Empty(t, damage)
+	require.Len(t, got, 1000)
+	for _, e := range got {
+		require.Equal(t, lines, e.Listed, e.ID)
+	}
 }
 
 const (

@@ -31,6 +31,7 @@ func bucketNames() []string { return []string{"meta", "ops", "entries", "old", "
 
 var (
 	errLocked = errors.New("the state is in use by another process")
+	errNew    = errors.New("the state is new")
 	// ErrVersion says that the state was written by a later version.
 	ErrVersion = errors.New("the state was written by a later version")
 )
@@ -93,32 +94,43 @@ func (s *store) tryOpen() (err error) {
 		}
 		return err
 	}
-	if err := db.Update(prepare); err != nil {
+	err = db.View(check)
+	if errors.Is(err, errNew) {
+		// A new one. One that is there is only read, so that a full disk is no obstacle.
+		err = db.Update(prepare)
+	}
+	if err != nil {
 		return errors.Join(err, db.Close())
 	}
 	s.db = db
 	return nil
 }
 
-// prepare makes the buckets, checks the version and reads every page.
-func prepare(tx *bbolt.Tx) error {
+// check checks the version, and reads every page.
+func check(tx *bbolt.Tx) error {
 	for _, name := range bucketNames() {
-		b, err := tx.CreateBucketIfNotExists([]byte(name))
-		if err != nil {
-			return fmt.Errorf("bucket %q: %w", name, err)
+		b := tx.Bucket([]byte(name))
+		if b == nil {
+			return errNew
 		}
 		if err := b.ForEach(func(_, _ []byte) error { return nil }); err != nil {
 			return fmt.Errorf("bucket %q: %w", name, err)
 		}
 	}
-	meta := tx.Bucket([]byte("meta"))
-	switch version := getUint(meta, "version"); {
-	case version == 0:
-		return putUint(meta, "version", storeVersion)
-	case version > storeVersion:
+	if version := getUint(tx.Bucket([]byte("meta")), "version"); version != storeVersion {
 		return fmt.Errorf("%w: format %d, known is %d", ErrVersion, version, storeVersion)
 	}
 	return nil
+}
+
+// prepare makes the buckets.
+func prepare(tx *bbolt.Tx) error {
+	for _, name := range bucketNames() {
+		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
+			return fmt.Errorf("bucket %q: %w", name, err)
+		}
+	}
+	return putUint(tx.Bucket([]byte("meta")), "version", storeVersion)
 }
 
 func getUint(b *bbolt.Bucket, key string) uint64 {
@@ -209,7 +221,11 @@ func (l *Ledger) load() (warnings []error, err error) {
 	l.loaded = l.pass
 	l.remount = l.boot != "" && l.opts.Boot != "" && l.boot != l.opts.Boot
 	l.reopenAbsent(&warnings)
-	return warnings, l.fold()
+	if err := l.fold(); err != nil {
+		// What was read is in memory, and still in the log.
+		warnings = append(warnings, err)
+	}
+	return warnings, nil
 }
 
 func (l *Ledger) loadOps(tx *bbolt.Tx) error {
