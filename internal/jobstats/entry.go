@@ -10,6 +10,7 @@ type entry struct {
 
 	first, last int64 // the readings that showed this epoch first, and latest
 	waits       int64 // the reading in which it waits for a decision, or did
+	touched     int64 // the reading that changed what its record says
 	changed     int64 // the reading that saw it count last
 	created     int64 // the reading that made the entry
 	zero        int64 // the time of the point of zeros that precedes the totals; 0 is none
@@ -21,8 +22,6 @@ type entry struct {
 	sent  sending // of the series' total
 	epoSt sending // of the open epoch
 	pos   int32   // place in the latest file that showed it
-	dirty bool    // not folded into the store yet
-	fresh bool    // changed since the last batch of the log
 	lost  bool    // its record was damaged: nothing tells when it started
 }
 
@@ -41,7 +40,7 @@ type oldEpoch struct {
 	last    int64 // the reading that showed it last
 	changed int64
 	sent    sending
-	fresh   bool
+	touched int64
 }
 
 // sending is when something was emitted. The zero value is never.
@@ -88,11 +87,10 @@ type sum struct {
 	zero     int64
 	epoch    int64 // the identity of the sum in epoch mode: when and where it was made
 
-	sent  sending
-	epoSt sending
-	refs  int // entries in memory that add to it
-	dirty bool
-	fresh bool
+	sent    sending
+	epoSt   sending
+	refs    int // entries in memory that add to it
+	touched int64
 }
 
 func (e *entry) lives() int64 {
@@ -116,14 +114,14 @@ func (e *entry) findOld(start int64) *oldEpoch {
 }
 
 // closeEpoch makes the open epoch a closed one.
-func (e *entry) closeEpoch() {
+func (e *entry) closeEpoch(pass int64) {
 	if e.past == nil {
 		e.past = &past{}
 	}
 	e.past.closed = add(e.past.closed, e.values.Counters)
 	e.past.lives++
 	e.past.old = append(e.past.old, &oldEpoch{
-		values: e.values, epoch: e.epoch, last: e.last, changed: e.changed, sent: e.epoSt, fresh: true,
+		values: e.values, epoch: e.epoch, last: e.last, changed: e.changed, sent: e.epoSt, touched: pass,
 	})
 	e.values = Values{}
 	e.epoSt = sending{}

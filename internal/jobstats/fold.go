@@ -37,7 +37,7 @@ func (l *Ledger) fold() error {
 	}); err != nil {
 		return fmt.Errorf("state %s: %w", s.path(storeName), err)
 	}
-	l.folded()
+	l.wasFolded()
 	if err := s.fault.at("after fold"); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (l *Ledger) foldMeta(tx *bbolt.Tx) error {
 func (l *Ledger) foldEntries(tx *bbolt.Tx) error {
 	var dirty []*entry
 	for _, e := range l.entries {
-		if e.dirty {
+		if e.touched > l.folded {
 			dirty = append(dirty, e)
 		}
 	}
@@ -107,7 +107,7 @@ func (l *Ledger) foldSums(tx *bbolt.Tx) error {
 			if err := b.Delete([]byte(key)); err != nil {
 				return err
 			}
-		case s.dirty:
+		case s.touched > l.folded:
 			if err := b.Put([]byte(key), appendSum(nil, s)); err != nil {
 				return fmt.Errorf("sum %q: %w", key, err)
 			}
@@ -173,30 +173,22 @@ func (l *Ledger) forget(tx *bbolt.Tx) error {
 	return nil
 }
 
-// folded marks all as written to the store.
-func (l *Ledger) folded() {
-	for _, e := range l.entries {
-		e.dirty, e.fresh = false, false
-		if e.past != nil {
-			for _, o := range e.past.old {
-				o.fresh = false
-			}
-		}
-	}
+// wasFolded marks all as written to the store.
+func (l *Ledger) wasFolded() {
+	l.folded, l.logged = l.pass, l.pass
+	l.store.ops = l.ops.Len()
 	for key, s := range l.sums {
-		s.dirty, s.fresh = false, false
 		if s.refs == 0 && l.pass-s.changed > int64(l.opts.ForgetAfter) {
 			delete(l.sums, key)
 		}
 	}
-	l.store.logged = l.ops.Len()
 }
 
 // evict drops the entries from memory that no file has shown for a time.
 func (l *Ledger) evict(after time.Duration) {
 	kept := l.absent[:0]
 	for _, e := range l.absent {
-		if e.dirty && l.store != nil || l.pass-max(e.last, e.changed) <= int64(after) {
+		if e.touched > l.folded && l.store != nil || l.pass-max(e.last, e.changed) <= int64(after) {
 			kept = append(kept, e)
 			continue
 		}

@@ -55,6 +55,8 @@ type Ledger struct {
 	waitsFor []*entry
 
 	pass     int64 // the latest reading
+	logged   int64 // the latest reading that is in the log
+	folded   int64 // the latest reading that is in the store
 	looked   int64 // the latest reading that reached the end of the file
 	at       int64 // the time of the next Emit
 	loaded   int64 // the latest reading of the process before this one
@@ -207,6 +209,7 @@ type gathering struct {
 	*Ledger
 	pass, since int64
 	same        int // entries of the reading before that this one shows as the same
+	again       int // entries of the reading before that this one shows
 	plain       bool
 }
 
@@ -250,6 +253,15 @@ func (g *gathering) unchanged(sl slot) {
 	} else {
 		g.same++
 	}
+	g.show(sl)
+}
+
+// show notes that the file has an entry. What was noted of the reading before is in its sighting, if it waits.
+func (g *gathering) show(sl slot) {
+	if sl.e.pos >= 0 && sl.e.last == g.Ledger.pass {
+		g.again++
+	}
+	sl.e.last, sl.e.pos = g.pass, int32(len(g.seen))
 	g.seen = append(g.seen, sl)
 }
 
@@ -258,19 +270,20 @@ func (g *gathering) entry(p *Entry, text []byte, at int) int {
 	sortCounters(p.Counters)
 	now := Values{Snapshot: p.Snapshot, Start: p.Start, Counters: p.Counters, Shape: p.Shape}
 	e := g.find(p.JobID, at)
-	g.seen = append(g.seen, slot{e: e})
 	known := e.epoch != 0
 	place := -1
 	if known && e.pos >= 0 && int(e.pos) < len(g.order) && g.order[e.pos].e == e {
 		place = int(e.pos)
 	}
+	s := sighting{known: known, prev: e.values, first: e.first, last: e.last, pos: int(e.pos), now: now}
+	g.show(slot{e: e})
 	switch {
 	case now.Start == 0:
-		now.Counters = slices.Clone(now.Counters)
+		s.now.Counters = slices.Clone(now.Counters)
 		if known && now.Snapshot == e.values.Snapshot {
 			g.remember(text)
 		}
-		g.wait(e, sighting{known: known, prev: e.values, first: e.first, last: e.last, pos: int(e.pos), now: now})
+		g.wait(e, s)
 	case known && now.Start == e.values.Start && equalCounters(now.Counters, e.values.Counters):
 		// Some vendors' snapshot_time is the time of the reading: it alone is no change.
 		g.same++
@@ -282,7 +295,6 @@ func (g *gathering) entry(p *Entry, text []byte, at int) int {
 		g.more(e, now)
 	case g.growOld(e, now):
 	default:
-		s := sighting{known: known, prev: e.values, now: now}
 		s.alone(reading{})
 		g.apply(e, &s)
 	}
@@ -311,7 +323,9 @@ func (g *gathering) find(id []byte, at int) *entry {
 func (g *gathering) wait(e *entry, s sighting) {
 	g.plain = true
 	if e.waits == g.pass {
-		g.waitsFor[slices.Index(g.waitsFor, e)] = nil
+		i := slices.Index(g.waitsFor, e)
+		g.waitsFor[i] = nil
+		s.last, s.pos = g.waiting[i].last, g.waiting[i].pos
 	}
 	e.waits = g.pass
 	g.waiting = append(g.waiting, s)
@@ -363,24 +377,7 @@ func (g *gathering) close(whole bool) {
 		// nothing.
 		l.skipFree = l.pass
 	}
-	for i, s := range g.seen {
-		s.e.last, s.e.pos = g.pass, int32(i)
-	}
-	absent := l.absent[:0]
-	for _, e := range l.absent {
-		if e.last != g.pass {
-			absent = append(absent, e)
-		}
-	}
-	for _, s := range l.order {
-		// An id that stood twice in the file is in the order twice: its place tells that it was moved already.
-		if s.e.last != g.pass && s.e.pos >= 0 {
-			absent = append(absent, s.e)
-			s.e.pos = -1
-		}
-	}
-	clear(l.absent[min(len(absent), len(l.absent)):])
-	l.absent = absent
+	g.missing()
 	clear(l.order)
 	l.order, l.seen = g.seen, l.order[:0]
 	if l.pass > 0 {
@@ -393,6 +390,21 @@ func (g *gathering) close(whole bool) {
 	}
 	clear(l.waiting)
 	clear(l.waitsFor)
+}
+
+// missing finds the entries that are absent now, and those that are no more.
+func (g *gathering) missing() {
+	absent := slices.DeleteFunc(g.Ledger.absent, func(e *entry) bool { return e.last == g.pass })
+	if g.again < len(g.order) {
+		for _, s := range g.order {
+			// An id that stood twice in the file is in the order twice: its place tells that it was moved already.
+			if s.e.last != g.pass && s.e.pos >= 0 {
+				absent = append(absent, s.e)
+				s.e.pos = -1
+			}
+		}
+	}
+	g.Ledger.absent = absent
 }
 
 // recall returns the entry of an id that is not in memory: from the store, else a new one.
@@ -454,8 +466,8 @@ func (g *gathering) addTo(e *entry, labels Labels) {
 	}
 	s.total = add(add(s.total, e.values.Counters), e.closed())
 	s.lives += e.lives()
-	s.changed, s.zero, s.dirty, s.fresh = g.pass, 0, true, true
-	e.dirty, e.fresh = true, true
+	s.changed, s.touched, s.zero = g.pass, g.pass, 0
+	e.touched = g.pass
 }
 
 func (e *entry) closed() []Counter {
@@ -493,7 +505,7 @@ func (g *gathering) apply(e *entry, s *sighting) {
 	}
 	g.stats.Started++
 	if e.epoch != 0 {
-		e.closeEpoch()
+		e.closeEpoch(g.pass)
 	} else if e.created = g.pass; !e.lost {
 		e.zero = g.zeroTime(s.now)
 	}
@@ -552,17 +564,17 @@ func (g *gathering) grow(e *entry, now Values) {
 	now.Counters = append(counters[:0], now.Counters...)
 	e.values = now
 	e.changed = g.pass
-	if !e.fresh {
+	if e.touched != g.pass {
 		g.stats.Changed++
 	}
-	e.dirty, e.fresh = true, true
+	e.touched = g.pass
 }
 
 func (g *gathering) growSum(e *entry, prev []Counter, now Values) {
 	s := e.sum
 	s.total = addGrowth(s.total, prev, now.Counters)
 	s.shape, s.snapshot = now.Shape, max(s.snapshot, now.Snapshot)
-	s.changed, s.dirty, s.fresh = g.pass, true, true
+	s.changed, s.touched = g.pass, g.pass
 }
 
 // growOld takes new values of a closed epoch: an entry that was dropped and is still shown, since a request holds it.
@@ -582,8 +594,8 @@ func (g *gathering) growOld(e *entry, now Values) bool {
 		g.growSum(e, o.values.Counters, now)
 	}
 	now.Counters = append(o.values.Counters[:0], now.Counters...)
-	o.values, o.last, o.changed, o.fresh = now, g.pass, g.pass, true
-	e.changed, e.dirty, e.fresh = g.pass, true, true
+	o.values, o.last, o.changed, o.touched = now, g.pass, g.pass, g.pass
+	e.changed, e.touched = g.pass, g.pass
 	return true
 }
 

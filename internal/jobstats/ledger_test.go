@@ -548,6 +548,55 @@ func TestClockSetBack(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// A batch of several frames counts as a whole or not at all.
+func TestBatchOfSeveralFrames(t *testing.T) {
+	const entries = 30000
+	gather := func(l *Ledger, step int) (Stats, error) {
+		return l.Gather(bytes.NewReader(ostText(entries, step)), time.Unix(1724140500+int64(30*step), 0), 0, 600*time.Second)
+	}
+	o := options(t, t.TempDir())
+	l := open(t, o)
+	_, err := gather(l, 1)
+	require.NoError(t, err)
+	frames := 0
+	l.store.fault = func(point string) error {
+		if point == "before write" {
+			frames++
+		}
+		if frames == 3 {
+			return errKilled
+		}
+		return nil
+	}
+	_, err = gather(l, 2)
+	require.ErrorIs(t, err, errKilled)
+	require.NoError(t, l.store.close())
+	l = open(t, o)
+	require.Equal(t, int64(1724140530)*second, l.LastPass(), "the first batch")
+	st, err := gather(l, 1)
+	require.NoError(t, err)
+	require.Zero(t, st.Changed)
+	require.Zero(t, st.Started)
+	l.store.fault = func(point string) error {
+		if frames++; point == "half write" && frames > 5 {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	frames = 0
+	_, err = gather(l, 2)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	l.store.fault = nil
+	_, err = gather(l, 3)
+	require.NoError(t, err)
+	require.NoError(t, l.store.close())
+	l = open(t, o)
+	st, err = gather(l, 3)
+	require.NoError(t, err)
+	require.Zero(t, st.Changed)
+	require.NoError(t, l.Close())
+}
+
 func TestStateLocked(t *testing.T) {
 	o := options(t, t.TempDir())
 	l := open(t, o)

@@ -11,18 +11,20 @@ import (
 	"time"
 )
 
-// The log holds what changed since the store was written, a batch a gather: the length and the CRC-32C of the batch,
-// 4 bytes each, little-endian, and its records. A batch counts as a whole or not at all.
+// The log holds what changed since the store was written, a batch a gather, in frames: the length and the CRC-32C of
+// what follows, 4 bytes each, little-endian; a byte that is 1 in the batch's last frame; and records. A batch counts as
+// a whole or not at all.
 const (
 	logMagic  = "telegraf-hpc jobstats log 1\n"
-	frameSize = 8
-	maxBatch  = 1 << 30
+	frameHead = 8
+	maxFrame  = 1 << 20 // about
 )
 
 // logFile is an append-only log.
 type logFile struct {
 	f      *os.File
 	size   int64 // up to the end of the last whole batch
+	ahead  int64 // the frames behind it
 	synced time.Time
 	dirty  bool // written since it was synced
 	broken bool // the end of the file may be a part of a batch
@@ -55,26 +57,70 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// append writes a batch, whose first frameSize bytes are free for the frame. After an error the log is as it was
-// before, or repaired by the next append.
-func (l *logFile) append(batch []byte, fault faults) error {
+// append writes a frame, whose head is still free. After an error all frames of the batch are gone, at the next append
+// at the latest.
+func (l *logFile) append(frame []byte, last bool, fault faults) error {
 	if l.broken {
 		if err := l.f.Truncate(l.size); err != nil {
 			return err
 		}
-		l.broken = false
+		l.broken, l.ahead = false, 0
 	}
-	payload := batch[frameSize:]
-	binary.LittleEndian.PutUint32(batch, uint32(len(payload)))
-	binary.LittleEndian.PutUint32(batch[4:], crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli)))
+	payload := frame[frameHead:]
+	if last {
+		payload[0] = 1
+	}
+	binary.LittleEndian.PutUint32(frame, uint32(len(payload)))
+	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli)))
 	l.broken = true
-	n, err := fault.write(l.f, batch, l.size)
+	n, err := fault.write(l.f, frame, l.size+l.ahead)
 	if err != nil {
-		return fmt.Errorf("wrote %d of %d bytes: %w", n, len(batch), err)
+		return fmt.Errorf("wrote %d of %d bytes: %w", n, len(frame), err)
 	}
 	l.broken, l.dirty = false, true
-	l.size += int64(len(batch))
+	l.ahead += int64(len(frame))
+	if last {
+		l.size, l.ahead = l.size+l.ahead, 0
+	}
 	return nil
+}
+
+// batchWriter writes the records of a batch. A batch without any is not written.
+type batchWriter struct {
+	log     *logFile
+	fault   faults
+	b       []byte // the frame
+	records bool
+	written int64
+	err     error
+}
+
+func (w *batchWriter) start() { w.b = append(w.b[:0], make([]byte, frameHead+1)...) }
+
+func (w *batchWriter) record(kind byte, key string, value []byte) {
+	w.records = true
+	w.b = appendString(appendString(append(w.b, kind), key), value)
+	if len(w.b) >= maxFrame {
+		w.flush(false)
+		w.start()
+	}
+}
+
+func (w *batchWriter) flush(last bool) {
+	if w.err == nil {
+		w.err = w.log.append(w.b, last, w.fault)
+		w.written += int64(len(w.b))
+	}
+}
+
+func (w *batchWriter) finish() error {
+	if w.records {
+		w.flush(true)
+	}
+	if w.err != nil {
+		w.log.broken = true
+	}
+	return w.err
 }
 
 // sync syncs the log, if it was not synced for an interval.
@@ -114,41 +160,52 @@ func replayLog(path string, apply func(batch []byte) error) (damaged bool, err e
 	if string(magic) != logMagic {
 		return true, nil
 	}
+	var batch []byte
 	for left := info.Size() - int64(len(logMagic)); left > 0; {
-		batch, torn, err := readBatch(f, left)
+		frame, torn, err := readFrame(f, left)
 		if err != nil || torn {
 			return false, err
 		}
-		if batch == nil || apply(batch) != nil {
+		if frame == nil {
 			return true, nil
 		}
-		left -= int64(len(batch)) + frameSize
+		left -= int64(len(frame)) + frameHead
+		if batch = append(batch, frame[1:]...); frame[0] == 0 {
+			continue
+		}
+		if apply(batch) != nil {
+			return true, nil
+		}
+		batch = batch[:0]
 	}
 	return false, nil
 }
 
-// readBatch reads the next batch of a log of which so many bytes are left; nil if it is damaged.
-func readBatch(f io.Reader, left int64) (batch []byte, torn bool, err error) {
-	var frame [frameSize]byte
-	if left < frameSize {
+// readFrame reads the next frame of a log of which so many bytes are left; nil if it is damaged.
+func readFrame(f io.Reader, left int64) (frame []byte, torn bool, err error) {
+	var head [frameHead]byte
+	if left < frameHead {
 		return nil, true, nil
 	}
-	if _, err := io.ReadFull(f, frame[:]); err != nil {
+	if _, err := io.ReadFull(f, head[:]); err != nil {
 		return nil, false, err
 	}
-	size := int64(binary.LittleEndian.Uint32(frame[:]))
-	if size > left-frameSize {
-		return nil, size <= maxBatch, nil
+	size := int64(binary.LittleEndian.Uint32(head[:]))
+	if size > left-frameHead {
+		return nil, size <= 2*maxFrame, nil
 	}
-	batch = make([]byte, size)
-	if _, err := io.ReadFull(f, batch); err != nil {
+	if size == 0 {
+		return nil, false, nil
+	}
+	frame = make([]byte, size)
+	if _, err := io.ReadFull(f, frame); err != nil {
 		return nil, false, err
 	}
-	if crc32.Checksum(batch, crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(frame[4:]) {
-		// The last batch may have got its length and not all of its bytes, when the power was cut.
-		return nil, size == left-frameSize, nil
+	if crc32.Checksum(frame, crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(head[4:]) {
+		// The last frame may have got its length and not all of its bytes, when the power was cut.
+		return nil, size == left-frameHead, nil
 	}
-	return batch, false, nil
+	return frame, false, nil
 }
 
 // faults lets a test stop the writer at each point where it could be killed. A nil one does nothing.

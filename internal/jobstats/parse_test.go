@@ -111,22 +111,23 @@ func TestParseWholeFiles(t *testing.T) {
 
 // Whichever lines counted nothing in the entries before it, an entry lists all of its lines.
 func TestParseListsEveryLine(t *testing.T) {
-	const lines = 6
+	const files, entries, lines = 100, 20, 12
 	rng := rand.New(rand.NewPCG(1, 1))
-	var text bytes.Buffer
-	text.WriteString("job_stats:\n")
-	for entry := range 1000 {
-		fmt.Fprintf(&text, "%s%d\n%s", head, entry, snap)
-		for i := range lines {
-			fmt.Fprintf(&text, "  op%d:             { samples: %11d, unit:  reqs }\n", i, rng.IntN(2))
+	for range files {
+		text := bytes.NewBufferString("job_stats:\n")
+		for entry := range entries {
+			fmt.Fprintf(text, "%s%d\n%s", head, entry, snap)
+			for i := range lines {
+				text.WriteString(line(fmt.Sprintf("op%d", i), fmt.Sprintf("samples: %11d, unit:  reqs", rng.IntN(5)/4)))
+			}
 		}
-	}
-	got, damage, err := scanAll(&text)
-	require.NoError(t, err)
-	require.Empty(t, damage)
-	require.Len(t, got, 1000)
-	for _, e := range got {
-		require.Equal(t, lines, e.Listed, e.ID)
+		got, damage, err := scanAll(text)
+		require.NoError(t, err)
+		require.Empty(t, damage)
+		require.Len(t, got, entries)
+		for _, e := range got {
+			require.Equal(t, lines, e.Listed, e.ID)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ type store struct {
 	log     *logFile
 	gen     uint64 // of the log
 	started time.Time
-	logged  int // operations in the log or the store
+	ops     int // operations in the log or the store
 	batch   []byte
 	fault   faults
 	written int64
@@ -182,12 +182,13 @@ func (l *Ledger) load() (warnings []error, err error) {
 	if warnings, err = s.open(); err != nil {
 		return warnings, fmt.Errorf("state %s: %w", s.path(storeName), err)
 	}
-	var folded uint64
+	var folded uint64 // the generation of the latest log in the store
 	err = s.view(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte("meta"))
 		folded = getUint(meta, "folded")
 		l.pass, l.looked = int64(getUint(meta, "pass")), int64(getUint(meta, "looked"))
 		l.interval = int64(getUint(meta, "interval")) - 1
+		l.folded = l.pass
 		l.boot = string(meta.Get([]byte("boot")))
 		l.resets = resets{remounted: int64(getUint(meta, "remounted")), cleared: int64(getUint(meta, "cleared"))}
 		return errors.Join(l.loadOps(tx), l.loadSums(tx, &warnings))
@@ -218,7 +219,7 @@ func (l *Ledger) load() (warnings []error, err error) {
 			warnings = append(warnings, fmt.Errorf("log %s is damaged: what it has behind the damage is lost; a copy is %s", path, aside))
 		}
 	}
-	l.loaded = l.pass
+	l.loaded, l.logged = l.pass, l.pass
 	l.remount = l.boot != "" && l.opts.Boot != "" && l.boot != l.opts.Boot
 	l.reopenAbsent(&warnings)
 	if err := l.fold(); err != nil {
@@ -232,7 +233,7 @@ func (l *Ledger) loadOps(tx *bbolt.Tx) error {
 	return tx.Bucket([]byte("ops")).ForEach(func(_, v []byte) error {
 		name, unit, _ := strings.Cut(string(v), " ")
 		_, err := l.ops.Add(name, unit)
-		l.store.logged = l.ops.Len()
+		l.store.ops = l.ops.Len()
 		return err
 	})
 }
@@ -357,17 +358,14 @@ func (l *Ledger) logBatch() error {
 	if err := s.openLog(); err != nil {
 		return fmt.Errorf("log %s: %w", s.logPath(s.gen), err)
 	}
-	b, changed := l.encodeBatch(s.batch)
-	s.batch = b
-	if cap(b) > 4<<20 {
-		s.batch = nil
+	w := batchWriter{log: s.log, fault: s.fault, b: s.batch}
+	l.writeBatch(&w)
+	s.batch = w.b
+	if err := w.finish(); err != nil {
+		return fmt.Errorf("log %s: %w", s.logPath(s.gen), err)
 	}
-	if changed {
-		if err := s.log.append(b, s.fault); err != nil {
-			return fmt.Errorf("log %s: %w", s.logPath(s.gen), err)
-		}
-		l.logged(int64(len(b)))
-	}
+	s.written += w.written
+	s.ops, l.logged = l.ops.Len(), l.pass
 	if err := s.log.sync(time.Now(), l.opts.SyncInterval, s.fault); err != nil {
 		return fmt.Errorf("log %s: %w", s.logPath(s.gen), err)
 	}
@@ -401,73 +399,52 @@ func (s *store) openLog() (err error) {
 	return err
 }
 
-// encodeBatch encodes what is fresh, and tells whether there is anything.
-func (l *Ledger) encodeBatch(b []byte) (batch []byte, changed bool) {
-	b = append(b[:0], make([]byte, frameSize)...)
-	b = binary.AppendVarint(b, l.pass)
-	b = binary.AppendVarint(b, l.looked)
-	b = binary.AppendVarint(b, l.interval)
-	b = appendString(b, l.boot)
-	b = binary.AppendVarint(b, l.resets.remounted)
-	b = binary.AppendVarint(b, l.resets.cleared)
-	for i := l.store.logged; i < l.ops.Len(); i++ {
+// writeBatch writes what changed since the last batch.
+func (l *Ledger) writeBatch(w *batchWriter) {
+	w.start()
+	w.b = binary.AppendVarint(w.b, l.pass)
+	w.b = binary.AppendVarint(w.b, l.looked)
+	w.b = binary.AppendVarint(w.b, l.interval)
+	w.b = appendString(w.b, l.boot)
+	w.b = binary.AppendVarint(w.b, l.resets.remounted)
+	w.b = binary.AppendVarint(w.b, l.resets.cleared)
+	for i := l.store.ops; i < l.ops.Len(); i++ {
 		op := l.ops.Op(uint16(i))
-		b = appendString(append(b, recordOp), op.Name+" "+op.Unit)
-		changed = true
+		w.record(recordOp, op.Name+" "+op.Unit, nil)
 	}
 	var value []byte
 	l.eachFresh(func(e *entry) {
-		changed = true
 		value = appendEntry(value[:0], e)
-		b = appendString(appendString(append(b, recordEntry), e.id), value)
+		w.record(recordEntry, e.id, value)
 		if e.past == nil {
 			return
 		}
 		for _, o := range e.past.old {
-			if o.fresh {
+			if o.touched > l.logged {
 				value = appendOld(value[:0], e.id, o)
-				b = appendString(appendString(append(b, recordOld), oldKey(e.id, o.epoch)), value)
+				w.record(recordOld, oldKey(e.id, o.epoch), value)
 			}
 		}
 	})
 	for _, s := range l.sums {
-		if s.fresh {
-			changed = true
+		if s.touched > l.logged {
 			value = appendSum(value[:0], s)
-			b = appendString(appendString(append(b, recordSum), s.key), value)
+			w.record(recordSum, s.key, value)
 		}
 	}
-	return b, changed
 }
 
 // eachFresh visits the entries that changed since the last batch, in the order of the file.
 func (l *Ledger) eachFresh(visit func(e *entry)) {
 	for _, s := range l.order {
-		if s.e.fresh {
+		if s.e.touched > l.logged {
 			visit(s.e)
 		}
 	}
 	for _, e := range l.absent {
-		if e.fresh {
+		if e.touched > l.logged {
 			visit(e)
 		}
-	}
-}
-
-// logged marks all as written to the log.
-func (l *Ledger) logged(size int64) {
-	l.store.written += size
-	l.store.logged = l.ops.Len()
-	l.eachFresh(func(e *entry) {
-		e.fresh = false
-		if e.past != nil {
-			for _, o := range e.past.old {
-				o.fresh = false
-			}
-		}
-	})
-	for _, s := range l.sums {
-		s.fresh = false
 	}
 }
 
@@ -479,34 +456,34 @@ func (l *Ledger) replay(batch []byte) error {
 	for len(d.b) > 0 && d.err == nil {
 		kind := d.b[0]
 		d.b = d.b[1:]
-		key := d.string()
-		if err := l.replayRecord(kind, key, d); err != nil {
+		key, value := d.string(), []byte(d.string())
+		if err := l.replayRecord(kind, key, value); err != nil {
 			return err
 		}
 	}
 	return d.err
 }
 
-func (l *Ledger) replayRecord(kind byte, key string, d *decoder) error {
+func (l *Ledger) replayRecord(kind byte, key string, value []byte) error {
 	switch kind {
 	case recordOp:
 		name, unit, _ := strings.Cut(key, " ")
 		_, err := l.ops.Add(name, unit)
 		return err
 	case recordEntry:
-		e, err := readEntry(key, []byte(d.string()), l.sumByKey)
+		e, err := readEntry(key, value, l.sumByKey)
 		if err != nil {
 			return err
 		}
 		l.replayEntry(e)
 	case recordOld:
-		o, err := readOld(key, []byte(d.string()))
+		o, err := readOld(key, value)
 		if err != nil {
 			return err
 		}
 		l.replayOld(key, o)
 	case recordSum:
-		s, err := readSum(key, []byte(d.string()))
+		s, err := readSum(key, value)
 		if err != nil {
 			return err
 		}
@@ -515,7 +492,7 @@ func (l *Ledger) replayRecord(kind byte, key string, d *decoder) error {
 			*have = *s
 			s = have
 		}
-		s.dirty = true
+		s.touched = l.pass
 		l.sums[key] = s
 	default:
 		return errRecord
@@ -524,7 +501,7 @@ func (l *Ledger) replayRecord(kind byte, key string, d *decoder) error {
 }
 
 func (l *Ledger) replayEntry(e *entry) {
-	e.dirty = true
+	e.touched = l.pass
 	have := l.entries[e.id]
 	if have == nil {
 		// A stored record that is damaged is no loss: this one takes its place.
@@ -551,8 +528,7 @@ func (l *Ledger) replayOld(key string, o *oldEpoch) {
 	if e == nil || e.past == nil {
 		return
 	}
-	o.fresh = false
-	e.dirty = true
+	e.touched = l.pass
 	for i, have := range e.past.old {
 		if have.epoch == o.epoch {
 			e.past.old[i] = o
