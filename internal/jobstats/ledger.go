@@ -394,7 +394,7 @@ func (g *gathering) close(whole bool) {
 
 // missing finds the entries that are absent now, and those that are no more.
 func (g *gathering) missing() {
-	absent := slices.DeleteFunc(g.Ledger.absent, func(e *entry) bool { return e.last == g.pass })
+	absent := slices.DeleteFunc(g.absent, func(e *entry) bool { return e.last == g.pass })
 	if g.again < len(g.order) {
 		for _, s := range g.order {
 			// An id that stood twice in the file is in the order twice: its place tells that it was moved already.
@@ -404,7 +404,7 @@ func (g *gathering) missing() {
 			}
 		}
 	}
-	g.Ledger.absent = absent
+	g.absent = absent
 }
 
 // recall returns the entry of an id that is not in memory: from the store, else a new one.
