@@ -293,8 +293,8 @@ func TestInputBackground(t *testing.T) {
 
 func TestInputLargeGather(t *testing.T) {
 	t.Parallel()
-	const metrics = 20_000
-	status, stdout, _ := run(t, kindInput, fmt.Sprintf(`
+	const metrics = 5_000
+	c := start(t, kindInput, fmt.Sprintf(`
 [[inputs.test_input]]
   metrics = %d
   padding = 300
@@ -302,11 +302,11 @@ func TestInputLargeGather(t *testing.T) {
   name_override = "second"
   metrics = %d
   padding = 300
-`, metrics, metrics), "\n")
-	require.Equal(t, 0, status)
-	lines := sortedLines(stdout)
-	require.Len(t, lines, 2*metrics)
-	for i, line := range lines {
+`, metrics, metrics))
+	c.send("\n")
+	eventually(t, func() bool { return strings.Count(c.stdout.String(), "\n") == 2*metrics }, "all lines")
+	stdout, _ := c.finish()
+	for i, line := range sortedLines(stdout) {
 		name := "second,n="
 		if i >= metrics {
 			name = "test_input,n="
