@@ -1,0 +1,123 @@
+// Package harness runs our programs as a site runs them: as children of a stock Telegraf that writes to a real
+// database, with nothing replaced. All servers listen on loopback, keep their data in the test's own temporary folder
+// and end with the test.
+package harness
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/e2e/stock"
+)
+
+// Eventually asks check again and again until it returns nil. The test fails with check's last error when that takes
+// longer than within.
+func Eventually(t testing.TB, within time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still so after %s: %v", within, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Build builds packages of the repository's main module, given as for `go build` there, and gives the folder of the
+// binaries. What has not changed since the last test run is not linked again.
+func Build(t testing.TB, packages ...string) string {
+	t.Helper()
+	root, err := stock.Repository()
+	require.NoError(t, err)
+	folder := filepath.Join(root, "bin", "e2e")
+	require.NoError(t, os.MkdirAll(folder, 0o750))
+	unlock, err := stock.Lock(filepath.Join(folder, ".lock"))
+	require.NoError(t, err)
+	defer unlock()
+	args := append([]string{"build", "-trimpath", "-mod=readonly", "-o", folder + "/"}, packages...)
+	run(t, root, nil, "go", args...)
+	return folder
+}
+
+// Program gives the path of a program that a Debian package brings. Where it is missing, root installs the package;
+// for anybody else the test fails and says what to install.
+func Program(t testing.TB, name, debianPackage string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	if os.Geteuid() != 0 {
+		t.Fatalf("%s is missing: apt-get install %s", name, debianPackage)
+	}
+	cache, err := stock.Cache()
+	require.NoError(t, err)
+	unlock, err := stock.Lock(filepath.Join(cache, "apt-get.lock"))
+	require.NoError(t, err)
+	defer unlock()
+	if _, err := exec.LookPath(name); err != nil { // Nobody installed it while this test waited.
+		t.Logf("installing Debian's %s", debianPackage)
+		environment := []string{"DEBIAN_FRONTEND=noninteractive"}
+		run(t, "", environment, "apt-get", "-q", "update")
+		run(t, "", environment, "apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300", "install", "--no-install-recommends", debianPackage)
+	}
+	path, err := exec.LookPath(name)
+	require.NoError(t, err)
+	return path
+}
+
+// run runs a tool to its end. The test fails with what the tool said when it fails.
+func run(t testing.TB, folder string, environment []string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), environment...)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, output)
+	}
+}
+
+// freeAddress gives a loopback address that nobody listens on at the moment.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// ReadLines gives the whole lines of a file that another process may be writing; none while there is no file. What
+// follows the last newline is left out.
+func ReadLines(t testing.TB, path string) []string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	require.NoError(t, err)
+	content = content[:bytes.LastIndexByte(content, '\n')+1]
+	lines := strings.Split(string(content), "\n")
+	return lines[:len(lines)-1]
+}
+
+// tail gives the last lines of a text that may be long.
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(all) <= lines {
+		return text
+	}
+	return fmt.Sprintf("(%d lines left out)\n%s", len(all)-lines, strings.Join(all[len(all)-lines:], "\n"))
+}
