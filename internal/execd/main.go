@@ -103,6 +103,9 @@ func (p *program) run() int {
 	if err == nil {
 		p.applyLogLevels(cfg)
 		p.guard(func() { err = initialise(cfg) })
+		if err != nil && p.options.config != "" {
+			err = fmt.Errorf("%s: %w", p.options.config, err)
+		}
 	}
 	if err != nil {
 		p.logs.errorf("%v", err)

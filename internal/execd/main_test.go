@@ -2,6 +2,7 @@ package execd
 
 import (
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,7 +72,7 @@ func TestCheck(t *testing.T) {
 			status, stdout, stderr = run(t, kind.kind, conf+"fail_in = \"init\"\n", "\n", "--check")
 			require.Equal(t, 1, status)
 			require.Empty(t, stdout)
-			require.Equal(t, "E! ["+kind.name+"] initialising "+kind.name+"::b: told to fail in init\n", stderr)
+			require.Regexp(t, `^E! \[`+regexp.QuoteMeta(kind.name)+`\] \S*/plugin\.conf: initialising `+regexp.QuoteMeta(kind.name)+`::b: told to fail in init\n$`, stderr)
 		})
 	}
 }
