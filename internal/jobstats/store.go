@@ -356,7 +356,7 @@ func (l *Ledger) logBatch() error {
 		return nil
 	}
 	if err := s.openLog(); err != nil {
-		return fmt.Errorf("log %s: %w", s.logPath(s.gen), err)
+		return fmt.Errorf("making a log: %w", err)
 	}
 	w := batchWriter{log: s.log, fault: s.fault, b: s.batch}
 	l.writeBatch(&w)

@@ -59,33 +59,41 @@ func (p *LustreJobstats) reopen() error {
 
 // emitGroups emits the sums over targets of which a part is new.
 func (p *LustreJobstats) emitGroups(acc telegraf.Accumulator, now time.Time) {
-	groups := make(map[group][]member)
+	groups := make(map[group][]*watched)
 	for _, w := range p.watched {
-		g := group{w.fs, w.kind}
-		groups[g] = append(groups[g], w.grouped...)
-		w.grouped = nil
-	}
-	for g, members := range groups {
-		var ledgers []*jobstats.Ledger
-		for _, w := range p.watched {
-			if w.ledger != nil && w.fs == g.fs && w.kind == g.kind {
-				ledgers = append(ledgers, w.ledger)
-			}
+		if w.ledger != nil {
+			g := group{w.fs, w.kind}
+			groups[g] = append(groups[g], w)
 		}
-		points := p.newPoints(acc, map[string]string{"fs": g.fs, "kind": g.kind})
-		born := make(map[jobstats.SeriesID][]int64)
-		seen := make(map[jobstats.SeriesID]bool)
-		for _, m := range members {
+	}
+	for g, parts := range groups {
+		// A part that is not on disk must not be emitted: the sum waits for it.
+		if !slices.ContainsFunc(parts, func(w *watched) bool { return w.unsaved }) {
+			emitGroup(p.newPoints(acc, map[string]string{"fs": g.fs, "kind": g.kind}), now, parts)
+		}
+	}
+}
+
+func emitGroup(points *points, now time.Time, parts []*watched) {
+	var ids []jobstats.SeriesID
+	born := make(map[jobstats.SeriesID][]int64)
+	seen := make(map[jobstats.SeriesID]bool)
+	ledgers := make([]*jobstats.Ledger, 0, len(parts))
+	for _, w := range parts {
+		ledgers = append(ledgers, w.ledger)
+		for _, m := range w.grouped {
 			if m.born {
 				born[m.id] = append(born[m.id], m.zero)
 			}
-		}
-		for _, m := range members {
 			if !seen[m.id] {
 				seen[m.id] = true
-				emitSum(points, now, ledgers, m.id, born[m.id])
+				ids = append(ids, m.id)
 			}
 		}
+		w.grouped = nil
+	}
+	for _, id := range ids {
+		emitSum(points, now, ledgers, id, born[id])
 	}
 }
 

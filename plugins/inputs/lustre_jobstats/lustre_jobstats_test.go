@@ -349,6 +349,32 @@ func TestGroupByFileSystem(t *testing.T) {
 	require.Equal(t, []string{"1 10 @90", "1 40 @90", "3 0 @45", "3 2 @90"}, brief(metrics))
 }
 
+// What is not on disk is not emitted, in a sum neither: a restart could take it back.
+func TestGroupWaitsForTheDisk(t *testing.T) {
+	p := newPlugin()
+	p.GroupBy = "fs"
+	r := newRig(t, p)
+	other := strings.ReplaceAll(ost0, "OST0000", "OST0001")
+	r.write(ost0, "job_stats:\n"+entry("1", 10, 20, 5))
+	r.write(other, "job_stats:\n"+entry("1", 10, 20, 3))
+	_, errs := r.gather()
+	require.Empty(t, errs)
+	r.restart(func(p *LustreJobstats) { p.GroupBy = "fs" })
+	// A folder stands where the next log is to be.
+	log := filepath.Join(p.StateDirectory, "lustre-OST0001", "log.2")
+	require.NoError(t, os.Mkdir(log, 0o750))
+	r.write(ost0, "job_stats:\n"+entry("1", 10, 50, 6))
+	r.write(other, "job_stats:\n"+entry("1", 10, 50, 4))
+	metrics, errs := r.gather()
+	require.Empty(t, metrics)
+	require.Len(t, errs, 1)
+	require.ErrorContains(t, errs[0], `target "lustre-OST0001": making a log: open `+log+`: is a directory`)
+	require.NoError(t, os.Remove(log))
+	metrics, errs = r.gather()
+	require.Empty(t, errs)
+	require.Equal(t, []string{"1 10 @90"}, brief(metrics))
+}
+
 func TestTags(t *testing.T) {
 	p := newPlugin()
 	p.JobIDName, p.Shards, p.Emit, p.Detail = []string{"%e.%u", "%j"}, 4, []string{"epoch"}, "basic"

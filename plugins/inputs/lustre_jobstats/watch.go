@@ -28,6 +28,7 @@ type watched struct {
 	overflow bool
 	totals   selfTotals
 	grouped  []member // what it emitted, where targets are summed
+	unsaved  bool     // what was read of it last is not on disk
 }
 
 // selfTotals count over the life of this process.
@@ -85,7 +86,7 @@ func (p *LustreJobstats) gather(acc telegraf.Accumulator, w *watched, now time.T
 	}
 	p.tell(acc, w, stats)
 	var disk *jobstats.StateError
-	if !errors.As(err, &disk) {
+	if w.unsaved = errors.As(err, &disk); !w.unsaved {
 		p.emit(acc, w, now)
 	}
 	p.addSelf(acc, w, stats, now)
