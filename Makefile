@@ -64,7 +64,7 @@ bench: ## run every benchmark (COUNT=10 for benchstat), keeping the result in bi
 fuzz: ## run every fuzz target for FUZZTIME=10s
 	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' cmd internal plugins | sed -E 's|/[^/]*:func | |' | \
 	while read -r folder target; do echo "== $$folder $$target"; \
-	  go test -vet=off -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "./$$folder"; done
+	  go test -vet=off -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$folder"; done
 
 generate: ## write the generated files anew
 	go generate ./...

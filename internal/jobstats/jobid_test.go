@@ -86,3 +86,26 @@ func TestJobIDPatternErrors(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+// The parts of an id are parts of it, whatever the pattern; and a pattern is refused or works.
+func FuzzJobIDPatterns(f *testing.F) {
+	f.Add("%e.%u", "cp.1000")
+	f.Add("%j:%u:%g", "1:2:3")
+	f.Add("100%%%p.%H", "100%1.n1")
+	f.Fuzz(func(t *testing.T, pattern, id string) {
+		p, err := ParseJobIDPatterns([]string{pattern}, false)
+		if err != nil {
+			return
+		}
+		labels, _ := p.Labels(id)
+		whole := DisplayJobID(id)
+		for _, part := range []string{labels.Job, labels.UID, labels.GID, labels.Exe, labels.Client} {
+			if !utf8.ValidString(part) || len(part) > 4*len(id) {
+				t.Fatalf("pattern %q makes %q of %q", pattern, part, whole)
+			}
+		}
+		if again, _ := p.Labels(id); again != labels {
+			t.Fatalf("pattern %q makes %v and then %v of %q", pattern, labels, again, whole)
+		}
+	})
+}
