@@ -59,8 +59,8 @@ func requireRestarts(t testing.TB, all truth) {
 //   - Later, files are read as often as they are written, so nearly each drop is seen as such. An entry that is dropped
 //     and made anew within one tick stands at the end of the file then, behind others that stood behind it before: with
 //     120 jobs some were always made while it was idle.
-//   - Places in the file are not kept on disk. So the file stands still from when the last plugin is killed until the
-//     next one has read it twice.
+//   - Places in the file are not kept on disk. So the file stands still from the last reading of a plugin that is killed
+//     later until the next one has read it twice.
 //
 // The plugin says itself that nothing was left to chance: undecided does not grow.
 func TestTotalsWithoutStartTime(t *testing.T) {
@@ -82,6 +82,7 @@ func TestTotalsWithoutStartTime(t *testing.T) {
 	require.Less(t, time.Since(simulated), 20*time.Second, "too slow for what this test says")
 	s.pass(28 * time.Second)
 	s.sim.Signal(syscall.SIGSTOP)
+	s.pass(0)
 	s.kill()
 	s.restart(syscall.SIGKILL)
 	s.pass(time.Second)
