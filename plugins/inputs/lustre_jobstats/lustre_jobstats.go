@@ -19,6 +19,7 @@ import (
 	"github.com/influxdata/telegraf/plugins/inputs"
 
 	"telegraf-hpc/internal/jobstats"
+	"telegraf-hpc/internal/said"
 )
 
 //go:embed sample.conf
@@ -52,7 +53,7 @@ type LustreJobstats struct {
 	watched  map[string]*watched
 	gathered time.Time     // when the gather before was
 	interval time.Duration // between the latest two
-	said     said
+	said     said.Said
 }
 
 func newPlugin() *LustreJobstats {
@@ -83,7 +84,6 @@ func (p *LustreJobstats) Init() error {
 	}
 	p.tree = tree{root: p.Root}
 	p.watched = make(map[string]*watched)
-	p.said.texts = make(map[string]string)
 	p.options = jobstats.Options{
 		Host: host, Patterns: patterns, MaxJobs: p.MaxJobs, ForgetAfter: time.Duration(p.ForgetAfter),
 		Refresh: time.Duration(p.Refresh), SyncInterval: time.Duration(p.SyncInterval),
@@ -169,9 +169,9 @@ func (p *LustreJobstats) Gather(acc telegraf.Accumulator) error {
 	}
 	found, errs := p.tree.targets()
 	if err := errors.Join(errs...); err != nil {
-		p.said.fail(acc, "targets", err)
+		p.said.Fail(acc, "targets", err)
 	} else {
-		p.said.mend("targets")
+		p.said.Mend("targets")
 	}
 	found = slices.DeleteFunc(found, func(t target) bool { return !p.wants(t.name) })
 	p.watch(found, len(errs) == 0)
@@ -207,7 +207,7 @@ func (p *LustreJobstats) idle() {
 	if p.tree.installed() {
 		what = "this host has Lustre, and no target with job_stats that fits " + fmt.Sprintf("%q", p.Targets)
 	}
-	if p.said.first("idle", what) {
+	if p.said.First("idle", what) {
 		p.Log.Infof("Nothing to read below %q: %s; looking again at each gather", filepath.Join(p.Root, "proc/fs/lustre"), what)
 	}
 }

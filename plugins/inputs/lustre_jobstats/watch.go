@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/influxdata/telegraf"
@@ -75,14 +74,14 @@ func (p *LustreJobstats) gather(acc telegraf.Accumulator, w *watched, now time.T
 		return
 	}
 	if err := p.open(w); err != nil {
-		p.said.fail(acc, w.name, fmt.Errorf("target %q: %w", w.name, err))
+		p.said.Fail(acc, w.name, fmt.Errorf("target %q: %w", w.name, err))
 		return
 	}
 	stats, err := p.readTarget(w, now)
 	if err != nil {
-		p.said.fail(acc, w.name, fmt.Errorf("target %q: %w", w.name, err))
+		p.said.Fail(acc, w.name, fmt.Errorf("target %q: %w", w.name, err))
 	} else {
-		p.said.mend(w.name)
+		p.said.Mend(w.name)
 	}
 	p.tell(acc, w, stats)
 	var disk *jobstats.StateError
@@ -143,7 +142,7 @@ func (p *LustreJobstats) open(w *watched) error {
 func (p *LustreJobstats) readTarget(w *watched, now time.Time) (stats jobstats.Stats, err error) {
 	cleanup, err := p.tree.cleanup(w.target)
 	if err != nil {
-		if p.said.first("cleanup "+w.name, err.Error()) {
+		if p.said.First("cleanup "+w.name, err.Error()) {
 			p.Log.Warnf("Target %q: job_cleanup_interval: %v", w.name, err)
 		}
 	}
@@ -197,15 +196,15 @@ func (p *LustreJobstats) tell(acc telegraf.Accumulator, w *watched, stats jobsta
 			// Its line has other numbers each time.
 			cause = damage.JobID + damage.Err.Error()
 		}
-		if p.said.first(fmt.Sprintf("entry %d %s", i, w.name), cause) {
+		if p.said.First(fmt.Sprintf("entry %d %s", i, w.name), cause) {
 			acc.AddError(fmt.Errorf("target %q: left out: %w", w.name, err))
 		}
 	}
-	if more := stats.ErrorCount - len(stats.Errors); more > 0 && p.said.first("entries "+w.name, "more") {
+	if more := stats.ErrorCount - len(stats.Errors); more > 0 && p.said.First("entries "+w.name, "more") {
 		acc.AddError(fmt.Errorf("target %q: %d more entries were left out", w.name, more))
 	}
 	if stats.ErrorCount == 0 {
-		p.said.mend("entries " + w.name)
+		p.said.Mend("entries " + w.name)
 	}
 	if stats.Overflow > 0 && !w.overflow {
 		w.overflow = true
@@ -225,33 +224,4 @@ func (p *LustreJobstats) addSelf(acc telegraf.Accumulator, w *watched, stats job
 		"read_seconds": w.took.Seconds(), "state_bytes_written": w.ledger.Written(), "version": version.String(),
 	}
 	acc.AddFields(measurementSelf, fields, map[string]string{"fs": w.fs, "target": w.name, "kind": w.kind}, now)
-}
-
-// said remembers what was said, so that each cause is told once and not once a gather.
-type said struct {
-	mu    sync.Mutex
-	texts map[string]string
-}
-
-// first tells whether text is not what was said last of this subject.
-func (s *said) first(subject, text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.texts[subject] == text {
-		return false
-	}
-	s.texts[subject] = text
-	return true
-}
-
-func (s *said) fail(acc telegraf.Accumulator, subject string, err error) {
-	if s.first(subject, err.Error()) {
-		acc.AddError(err)
-	}
-}
-
-func (s *said) mend(subject string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.texts, subject)
 }
