@@ -91,6 +91,54 @@ func Lines(t *testing.T, metrics []telegraf.Metric) string {
 	return b.String()
 }
 
+// Readme compares what README.md shows of other files with those: the blocks that begin with a line such as
+// "```toml @sample.conf" or "```text @testcases/full/expected.out". `go test -update` writes them anew.
+func Readme(t *testing.T) {
+	t.Helper()
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var want strings.Builder
+	blocks := 0
+	for rest := string(readme); ; blocks++ {
+		head, after, found := cutBlock(rest)
+		want.WriteString(head)
+		if !found {
+			break
+		}
+		line, _, _ := strings.Cut(after, "\n")
+		text, err := os.ReadFile(line)
+		require.NoError(t, err)
+		_, tail, ok := strings.Cut(after, "\n```\n")
+		require.True(t, ok, "README.md: the block of %q has no end", line)
+		want.WriteString(line + "\n" + string(text) + "```\n")
+		rest = tail
+	}
+	require.NotZero(t, blocks, "README.md shows no other file")
+	if *update && want.String() != string(readme) {
+		require.NoError(t, os.WriteFile("README.md", []byte(want.String()), 0o600))
+		return
+	}
+	require.Equal(t, want.String(), string(readme), "README.md is not in step; go generate writes it anew")
+}
+
+// cutBlock cuts a text at the name of the next file that it shows.
+func cutBlock(text string) (head, after string, found bool) {
+	at := strings.Index(text, "\n```")
+	for at >= 0 {
+		line, _, _ := strings.Cut(text[at+1:], "\n")
+		if name := strings.Index(line, " @"); name > 0 {
+			end := at + 1 + name + len(" @")
+			return text[:end], text[end:], true
+		}
+		next := strings.Index(text[at+1:], "\n```")
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return text, "", false
+}
+
 // LoadInput loads the one input of a configuration file, as Telegraf does; it is not initialised.
 func LoadInput(t *testing.T, path string) telegraf.Input {
 	t.Helper()

@@ -184,30 +184,7 @@ func TestSampleConfig(t *testing.T) {
 	require.Equal(t, 16, strings.Count(sampleConfig, "\n  # "), "options in sample.conf")
 }
 
-// README.md shows sample.conf and the output of a test case as they are.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	example, err := os.ReadFile("testcases/restart/expected.out")
-	require.NoError(t, err)
-	want := between(t, string(readme), "```toml @sample.conf\n", sampleConfig)
-	want = between(t, want, "```text @testcases/restart/expected.out\n", string(example))
-	if plugintest.Update() && want != string(readme) {
-		require.NoError(t, os.WriteFile("README.md", []byte(want), 0o600))
-		return
-	}
-	require.Equal(t, want, string(readme), "README.md is not in step; go generate writes it anew")
-}
-
-// between puts text between a line and the next line of three backticks.
-func between(t *testing.T, whole, line, text string) string {
-	t.Helper()
-	head, rest, ok := strings.Cut(whole, line)
-	require.True(t, ok, "README.md has no line %q", line)
-	_, tail, ok := strings.Cut(rest, "```\n")
-	require.True(t, ok)
-	return head + line + text + "```\n" + tail
-}
+func TestReadme(t *testing.T) { plugintest.Readme(t) }
 
 func TestNoLustre(t *testing.T) {
 	r := newRig(t, newPlugin())
