@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -355,4 +357,28 @@ func TestInputStdoutStuck(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 	require.Less(t, time.Since(began), 5*time.Second)
 	require.Contains(t, stderr.String(), "giving up: inputs.test_input has been gathering for ")
+}
+
+// A closed stdout does not kill a plugin; and what a plugin starts is not to inherit that: with SIGPIPE ignored, a shell's
+// `yes | head` complains.
+func TestInputCatchesSIGPIPE(t *testing.T) {
+	t.Parallel()
+	c := start(t, kindInput, "[[inputs.test_input]]\n")
+	c.send("\n")
+	c.waitStdout("test_input")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+	require.NoError(t, err)
+	require.True(t, signalIn(t, string(status), "SigCgt"), "it is caught")
+	require.False(t, signalIn(t, string(status), "SigIgn"), "it is not ignored")
+	c.finish()
+}
+
+// signalIn tells whether SIGPIPE is in a set of signals in /proc/PID/status (proc(5)).
+func signalIn(t *testing.T, status, set string) bool {
+	t.Helper()
+	_, rest, found := strings.Cut(status, set+":\t")
+	require.True(t, found)
+	mask, err := strconv.ParseUint(rest[:16], 16, 64)
+	require.NoError(t, err)
+	return mask&(1<<(uint(syscall.SIGPIPE)-1)) != 0
 }

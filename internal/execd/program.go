@@ -68,7 +68,8 @@ func newProgram(plugin plugin, o options) *program {
 // watchSignals ends the program on SIGTERM and SIGINT. A closed stdout must not kill the process either: its plugin
 // may have state to save.
 func (p *program) watchSignals() {
-	signal.Ignore(syscall.SIGPIPE)
+	// Caught, not ignored: the commands that plugins start would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
