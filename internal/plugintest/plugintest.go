@@ -106,7 +106,7 @@ func Readme(t *testing.T) {
 			break
 		}
 		line, _, _ := strings.Cut(after, "\n")
-		text, err := os.ReadFile(line)
+		text, err := os.ReadFile(line) //nolint:gosec // The README of the repository names a file beside it.
 		require.NoError(t, err)
 		_, tail, ok := strings.Cut(after, "\n```\n")
 		require.True(t, ok, "README.md: the block of %q has no end", line)
@@ -154,6 +154,23 @@ func ParseInput(t *testing.T, text []byte) telegraf.Input {
 	require.NoError(t, c.LoadConfigData(text, config.EmptySourcePath))
 	require.Len(t, c.Inputs, 1)
 	return c.Inputs[0].Input
+}
+
+// LoadProcessor loads the one processor of a configuration file, as Telegraf does; it is not initialised.
+func LoadProcessor(t *testing.T, path string) telegraf.StreamingProcessor {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return ParseProcessor(t, text)
+}
+
+// ParseProcessor loads the one processor of a configuration.
+func ParseProcessor(t *testing.T, text []byte) telegraf.StreamingProcessor {
+	t.Helper()
+	c := config.NewConfig()
+	require.NoError(t, c.LoadConfigData(text, config.EmptySourcePath))
+	require.Len(t, c.Processors, 1)
+	return c.Processors[0].Processor
 }
 
 // Uncommented returns a sample configuration with each option switched on, as it is shown there.

@@ -111,11 +111,20 @@ func (d *demo) findLustre(ctx context.Context, out io.Writer) (simulator *exec.C
 	return simulator, simulator.Start()
 }
 
-// configure writes the plugin's own configuration. The interval makes it gather more often than Telegraf asks it to.
+// configure writes the plugins' own configurations. The interval makes lustre_jobstats gather more often than Telegraf asks
+// it to. On a machine without Slurm slurm_load has nothing to do, and says so.
 func (d *demo) configure() error {
-	text := fmt.Sprintf("[[inputs.lustre_jobstats]]\n  interval = \"2s\"\n  root = %q\n  state_directory = %q\n",
-		d.lustre, filepath.Join(d.folder, "state"))
-	return os.WriteFile(filepath.Join(d.folder, "lustre_jobstats.conf"), []byte(text), 0o600)
+	state := filepath.Join(d.folder, "state")
+	for plugin, options := range map[string]string{
+		"lustre_jobstats": fmt.Sprintf("interval = \"2s\"\n  root = %q\n  state_directory = %q", d.lustre, state),
+		"slurm_load":      fmt.Sprintf("state_directory = %q", state),
+	} {
+		text := fmt.Sprintf("[[inputs.%s]]\n  %s\n", plugin, options)
+		if err := os.WriteFile(filepath.Join(d.folder, plugin+".conf"), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // show runs Telegraf until ctx ends, reads the metrics that it prints, and prints tables.
