@@ -58,15 +58,26 @@ type Result struct {
 // itself wrote it. A child that has left the group lives on, but is not waited for, and may find its pipe closed. When
 // this process dies, the kernel kills the tool, but not the tool's children.
 func (r *Runner) Run(ctx context.Context, name string, args ...string) (Result, error) {
+	out := text{limit: r.maxOutput()}
+	defer out.free()
+	result, err := r.run(ctx, &out, name, args)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Stdout = out.bytes()
+	return result, nil
+}
+
+// run runs a tool until it ends, with its standard output in a sink. The reading has ended when it returns.
+func (r *Runner) run(ctx context.Context, stdout sink, name string, args []string) (Result, error) {
 	begin := time.Now()
 	if err := r.admit(ctx, name); err != nil {
 		return Result{}, &Error{Name: name, Reason: err.Reason, Err: err.Err}
 	}
-	p, err := newProcess(r.maxOutput())
+	p, err := newProcess(stdout)
 	if err != nil {
 		return Result{}, &Error{Name: name, Reason: ErrSystem, Err: err}
 	}
-	defer p.stdout.free()
 	find := func() (string, *Error) { return r.find(name) }
 	go p.run(find, append([]string{name}, args...), r.Env)
 
@@ -83,8 +94,7 @@ func (r *Runner) Run(ctx context.Context, name string, args ...string) (Result, 
 		failure.Name, failure.Stderr = name, p.stderr.firstLine()
 		return Result{}, failure
 	}
-	out := p.stdout.bytes()
-	return Result{Stdout: out, Elapsed: time.Since(begin), CPU: p.state.UserTime() + p.state.SystemTime()}, nil
+	return Result{Elapsed: time.Since(begin), CPU: p.state.UserTime() + p.state.SystemTime()}, nil
 }
 
 func (r *Runner) timeout() time.Duration {

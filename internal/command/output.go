@@ -19,11 +19,21 @@ type sink interface {
 	took(n int)
 }
 
+const (
+	// pipeSize is how much a pipe holds, where the kernel grants it: by default the most that it grants to anybody (pipe(7)).
+	pipeSize = 1 << 20
+	// pipeRest is how long the reader lets such a pipe fill between two readings. Tools write in small pieces, and to be
+	// woken up for each costs more than what is done with it.
+	pipeRest = 5 * time.Millisecond
+)
+
 // pipe carries one of a tool's streams into a sink.
 type pipe struct {
-	r, w *os.File
-	done chan struct{} // Closed when the reading has ended. Then err is set.
-	err  error
+	r, w  *os.File
+	rest  time.Duration // between two readings
+	hurry chan struct{} // Closed when there is nothing to wait for.
+	done  chan struct{} // Closed when the reading has ended. Then err is set.
+	err   error
 }
 
 func newPipe() (*pipe, error) {
@@ -36,7 +46,22 @@ func newPipe() (*pipe, error) {
 		discard(r, w)
 		return nil, err
 	}
-	return &pipe{r: r, w: w, done: make(chan struct{})}, nil
+	p := &pipe{r: r, w: w, hurry: make(chan struct{}), done: make(chan struct{})}
+	if grow(w, pipeSize) {
+		p.rest = pipeRest
+	}
+	return p, nil
+}
+
+// grow makes a pipe hold so many bytes, and tells whether it does.
+func grow(f *os.File, size int) bool {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	holds := 0
+	err = raw.Control(func(fd uintptr) { holds, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size) }) // -1 where it is refused.
+	return err == nil && holds >= size
 }
 
 // read fills the sink until the stream ends, or finish is called.
@@ -52,6 +77,7 @@ func (p *pipe) read(s sink) {
 		s.took(n)
 		switch {
 		case err == nil:
+			p.pause()
 		case errors.Is(err, io.EOF):
 			return
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -61,6 +87,17 @@ func (p *pipe) read(s sink) {
 			p.err = err
 			return
 		}
+	}
+}
+
+// pause lets the pipe fill.
+func (p *pipe) pause() {
+	if p.rest == 0 {
+		return
+	}
+	select {
+	case <-p.hurry:
+	case <-time.After(p.rest):
 	}
 }
 
@@ -97,6 +134,7 @@ func (p *pipe) drain(s sink) error {
 
 // finish ends the reading, with all that was in the pipe when it was called, and closes our end.
 func (p *pipe) finish() {
+	close(p.hurry)
 	_ = p.r.SetReadDeadline(time.Now()) // Fails only for a closed file or one without deadlines; newPipe has seen to that.
 	<-p.done
 	discard(p.r)

@@ -19,7 +19,6 @@ const killWait = 2 * time.Second
 
 // process is one run of a tool.
 type process struct {
-	stdout text
 	stderr head
 	out    *pipe
 	errs   *pipe
@@ -34,8 +33,8 @@ type process struct {
 	pid     int // 0 where there is nothing to kill: not started yet, or waited for, when the number may be another's.
 }
 
-// newProcess makes the pipes and starts to read them.
-func newProcess(maxOutput int) (*process, error) {
+// newProcess makes the pipes and starts to read them, standard output into a sink.
+func newProcess(stdout sink) (*process, error) {
 	out, err := newPipe()
 	if err != nil {
 		return nil, err
@@ -45,8 +44,8 @@ func newProcess(maxOutput int) (*process, error) {
 		discard(out.r, out.w)
 		return nil, err
 	}
-	p := &process{stdout: text{limit: maxOutput}, out: out, errs: errs, ended: make(chan struct{})}
-	go p.out.read(&p.stdout)
+	p := &process{out: out, errs: errs, ended: make(chan struct{})}
+	go p.out.read(stdout)
 	go p.errs.read(&p.stderr)
 	return p, nil
 }
