@@ -54,10 +54,11 @@ type SlurmLoad struct {
 	hostname func() (string, error)
 	identity func() (identity, error)
 	mark     func() string // ends the rows of one squeue; all can see it in the process list, so each has another
-	run      func(ctx context.Context, name string, args ...string) (command.Result, error)
+	run      func(ctx context.Context, buffer []byte, name string, args ...string) (command.Result, error)
 
 	client   slurm.Client
-	ctx      context.Context // ends at Stop, and with it the command that runs
+	buffers  map[string][]byte // what commands printed at the gather before, to be overwritten
+	ctx      context.Context   // ends at Stop, and with it the command that runs
 	cancel   context.CancelFunc
 	said     said.Said
 	users    naming
@@ -114,11 +115,12 @@ func (p *SlurmLoad) Init() error {
 			Timeout: time.Duration(p.Timeout), MaxOutput: int(p.MaxOutput), Folder: p.CommandDirectory,
 			Env: slurm.Environment(os.Environ()),
 		}
-		p.run = runner.Run
+		p.run = runner.RunInto
 	}
 	p.client = slurm.Client{Run: p.ask}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.schedule = make(map[string]time.Time)
+	p.buffers = make(map[string][]byte)
 	p.queue.init(p.bounds())
 	return nil
 }

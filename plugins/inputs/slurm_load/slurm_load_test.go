@@ -80,21 +80,22 @@ func fileOf(name string, args []string) string {
 	return name
 }
 
-func (r *rig) run(_ context.Context, name string, args ...string) (command.Result, error) {
+func (r *rig) run(_ context.Context, buffer []byte, name string, args ...string) (command.Result, error) {
 	file := fileOf(name, args)
 	r.ran = append(r.ran, file)
 	if err := r.broken[file]; err != nil {
 		return command.Result{}, err
 	}
 	if text, ok := r.change[file]; ok {
-		return command.Result{Stdout: []byte(text)}, nil
+		return command.Result{Stdout: append(buffer[:0], text...)}, nil
 	}
 	text, err := os.ReadFile(filepath.Join(r.folder, file+".txt"))
 	if errors.Is(err, os.ErrNotExist) {
 		return command.Result{}, fmt.Errorf("%s: exit status 1: slurm_load_%s error: Unable to contact slurm controller", name, file)
 	}
 	require.NoError(r.t, err)
-	return command.Result{Stdout: text}, nil
+	// As from a command, what was in the buffer is gone.
+	return command.Result{Stdout: append(buffer[:0], text...)}, nil
 }
 
 // gather gathers from a folder, at the time that its sdiag.txt tells.
