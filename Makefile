@@ -19,7 +19,7 @@ LINT         := $(LINT_FOLDER)/golangci-lint
 SUMS         := git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check lint e2e e2e-soak bench fuzz generate clean
+.PHONY: help build run test check lint e2e e2e-slurm e2e-soak bench fuzz generate clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -43,16 +43,19 @@ check: lint ## run everything that reads the code but does not run it
 lint: $(LINT)
 	@unformatted="$$(gofmt -l .)"; [ -z "$$unformatted" ] || { echo "gofmt -w is needed for: $$unformatted"; exit 1; }
 	go vet ./...
-	cd e2e && go vet -tags soak ./...
+	cd e2e && go vet -tags soak,slurm_suites ./...
 	$(LINT) run ./...
-	cd e2e && $(LINT) run --build-tags soak ./...
+	cd e2e && $(LINT) run --build-tags soak,slurm_suites ./...
 
 $(LINT):
 	@mkdir -p $(LINT_FOLDER)
 	GOFLAGS= GOBIN=$(LINT_FOLDER) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 
-e2e: ## run our programs under the stock Telegraf, with a real InfluxDB (root installs it where it is missing)
+e2e: ## run our programs under the stock Telegraf, with real servers (root installs what is missing)
 	cd e2e && go test -vet=off -count=1 -timeout 15m ./...
+
+e2e-slurm: ## the tests of Slurm with the Slurm of newer Debian releases, too (in chroots, as root)
+	cd e2e && go test -vet=off -tags slurm_suites -run Suites -count=1 -timeout 30m ./harness ./slurm
 
 e2e-soak: ## the same for long (SOAKTIME=20m), with kills and reloads at random
 	cd e2e && SOAKTIME=$(SOAKTIME) go test -vet=off -tags soak -run Soak -count=1 -timeout 0 -v ./...

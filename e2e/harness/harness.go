@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,23 +61,66 @@ func Program(t testing.TB, name, debianPackage string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
+	Packages(t, debianPackage)
+	path, err := exec.LookPath(name)
+	require.NoError(t, err)
+	return path
+}
+
+// Packages sees to it that Debian packages are installed. Where some are missing, root installs them, and no service
+// of theirs is started; for anybody else the test fails and says what to install.
+func Packages(t testing.TB, names ...string) {
+	t.Helper()
+	if len(missing(t, names)) == 0 {
+		return
+	}
 	if os.Geteuid() != 0 {
-		t.Fatalf("%s is missing: apt-get install %s", name, debianPackage)
+		t.Fatalf("needed here: apt-get install %s", strings.Join(missing(t, names), " "))
 	}
 	cache, err := stock.Cache()
 	require.NoError(t, err)
 	unlock, err := stock.Lock(filepath.Join(cache, "apt-get.lock"))
 	require.NoError(t, err)
 	defer unlock()
-	if _, err := exec.LookPath(name); err != nil { // Nobody installed it while this test waited.
-		t.Logf("installing Debian's %s", debianPackage)
-		environment := []string{"DEBIAN_FRONTEND=noninteractive"}
-		run(t, "", environment, "apt-get", "-q", "update")
-		run(t, "", environment, "apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300", "install", "--no-install-recommends", debianPackage)
+	wanted := missing(t, names)
+	if len(wanted) == 0 { // Somebody installed them while this test waited.
+		return
 	}
-	path, err := exec.LookPath(name)
+	t.Logf("installing Debian's %s", strings.Join(wanted, " "))
+	defer keepServicesDown(t, "/usr/sbin/policy-rc.d")()
+	environment := []string{"DEBIAN_FRONTEND=noninteractive"}
+	run(t, "", environment, "apt-get", "-q", "update")
+	run(t, "", environment, "apt-get", append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=300", "install", "--no-install-recommends"}, wanted...)...)
+	require.Empty(t, missing(t, names))
+}
+
+// missing gives those of the Debian packages that are not installed.
+func missing(t testing.TB, names []string) []string {
+	t.Helper()
+	// It fails where it does not know a package, and still tells of the others.
+	output, _ := exec.CommandContext(t.Context(), "dpkg-query", append([]string{"-W", "-f=${Package} ${db:Status-Status}\n"}, names...)...).Output()
+	installed := strings.Split(string(output), "\n")
+	var without []string
+	for _, name := range names {
+		if !slices.Contains(installed, name+" installed") {
+			without = append(without, name)
+		}
+	}
+	return without
+}
+
+// keepServicesDown keeps packages that are being installed from starting their services, until the returned function is
+// called: with a policy (invoke-rc.d(8)). A machine that has one of its own keeps it.
+func keepServicesDown(t testing.TB, policy string) (end func()) {
+	t.Helper()
+	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // It is run.
+	if errors.Is(err, os.ErrExist) {
+		return func() {}
+	}
 	require.NoError(t, err)
-	return path
+	_, err = file.WriteString("#!/bin/sh\n# Of a test of telegraf-hpc that was installing packages. Once it has ended, remove this.\nexit 101\n")
+	require.NoError(t, errors.Join(err, file.Close()))
+	return func() { require.NoError(t, os.Remove(policy)) }
 }
 
 // run runs a tool to its end. The test fails with what the tool said when it fails.
