@@ -1,6 +1,8 @@
 package slurm_load
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"telegraf-hpc/internal/slurm"
@@ -236,7 +238,39 @@ func (p *SlurmLoad) addRun(o *out, r *slurm.Finished) {
 		fields["node_list"] = r.NodeList
 	}
 	setEfficiency(fields, r)
-	o.addAt(momentOf(r.End, r.ID), "slurm_finished", tags, fields)
+	row := finishedRow{at: momentOf(r.End, r.ID), tags: tags, fields: fields, first: o.now, gap: time.Duration(p.Refresh)}
+	row.add(o)
+	if p.RepeatFor > 0 {
+		p.repeats = append(p.repeats, row)
+	}
+}
+
+// finishedRow is a row that is emitted again, for any one line may be lost on its way.
+type finishedRow struct {
+	at     time.Time
+	tags   map[string]string
+	fields map[string]any
+	first  time.Time
+	gap    time.Duration // from the first time on to the next
+}
+
+func (r *finishedRow) add(o *out) { o.addAt(r.at, "slurm_finished", maps.Clone(r.tags), r.fields) }
+
+// repeatFinished emits rows again after refresh, 2 refresh, 4 refresh ... until repeat_for is over.
+func (p *SlurmLoad) repeatFinished(o *out) {
+	p.repeats = slices.DeleteFunc(p.repeats, func(r finishedRow) bool {
+		return r.gap > time.Duration(p.RepeatFor) || o.now.Before(r.first)
+	})
+	for i := range p.repeats {
+		r := &p.repeats[i]
+		if o.now.Sub(r.first) < r.gap {
+			continue
+		}
+		r.add(o)
+		for r.gap <= o.now.Sub(r.first) {
+			r.gap *= 2
+		}
+	}
 }
 
 // setEfficiency sets what the run used, and what that is of what it had.

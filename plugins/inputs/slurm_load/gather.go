@@ -84,6 +84,7 @@ func (p *SlurmLoad) Gather(acc telegraf.Accumulator) error {
 	p.gatherLoad(o, diag)
 	p.gatherSlow(o)
 	p.gatherFinished(o, diag)
+	p.repeatFinished(o)
 	p.save(acc)
 	return nil
 }

@@ -23,7 +23,7 @@ type jobRow struct {
 	shown     time.Time
 }
 
-// addJobs emits who each job is: when that changes, and each refresh until it has ended.
+// addJobs emits who each job is: when that changes, and each refresh.
 func (p *SlurmLoad) addJobs(o *out, text slurm.JobText) {
 	rows := make(jobRows, len(p.jobs))
 	for job, err := range text.All() {
@@ -38,8 +38,7 @@ func (p *SlurmLoad) addJobs(o *out, text slurm.JobText) {
 			row.start = job.Start
 		}
 		age := o.now.Sub(row.shown)
-		stale := age < 0 || age >= time.Duration(p.Refresh)
-		if row != before || stale && class != slurm.JobFinished {
+		if row != before || age < 0 || age >= time.Duration(p.Refresh) {
 			row.shown = o.now
 			p.addJob(o, job)
 		}

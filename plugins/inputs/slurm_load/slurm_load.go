@@ -46,6 +46,7 @@ type SlurmLoad struct {
 	FairshareInterval    config.Duration   `toml:"fairshare_interval"`
 	FinishedInterval     config.Duration   `toml:"finished_interval"`
 	FinishedLookback     config.Duration   `toml:"finished_lookback"`
+	RepeatFor            config.Duration   `toml:"repeat_for"`
 	StateDirectory       string            `toml:"state_directory"`
 
 	Log telegraf.Logger `toml:"-"`
@@ -67,6 +68,7 @@ type SlurmLoad struct {
 	self     self
 	queue    queue
 	jobs     jobRows
+	repeats  []finishedRow
 	state    state
 }
 
@@ -158,6 +160,7 @@ func (p *SlurmLoad) checkNumbers() error {
 		{"license_interval", p.LicenseInterval >= 0, "must not be negative"},
 		{"fairshare_interval", p.FairshareInterval >= 0, "must not be negative"},
 		{"finished_interval", p.FinishedInterval >= 0, "must not be negative"},
+		{"repeat_for", p.RepeatFor >= 0, "must not be negative"},
 		{"finished_lookback", time.Duration(p.FinishedLookback) >= time.Hour, "must be at least 1h"},
 	} {
 		if !o.ok {

@@ -101,10 +101,16 @@ func (r *rig) run(_ context.Context, buffer []byte, name string, args ...string)
 // gather gathers from a folder, at the time that its sdiag.txt tells.
 func (r *rig) gather(folder string) (metrics []telegraf.Metric, errs []error) {
 	r.t.Helper()
-	r.folder, r.ran = folder, nil
+	r.folder = folder
 	if now, ok := timeOf(filepath.Join(folder, "sdiag.txt")); ok {
 		r.p.now = func() time.Time { return now }
 	}
+	return r.collect()
+}
+
+func (r *rig) collect() (metrics []telegraf.Metric, errs []error) {
+	r.t.Helper()
+	r.ran = nil
 	var acc testutil.Accumulator
 	require.NoError(r.t, r.p.Gather(&acc))
 	for _, m := range acc.GetTelegrafMetrics() {
@@ -156,7 +162,7 @@ func TestSampleConfig(t *testing.T) {
 	all, ok := plugintest.ParseInput(t, plugintest.Uncommented(sampleConfig)).(*SlurmLoad)
 	require.True(t, ok)
 	require.Equal(t, "/opt/slurm/bin", all.CommandDirectory, "the one option that is shown with an example")
-	require.Equal(t, 20, strings.Count(sampleConfig, " = "), "options in sample.conf")
+	require.Equal(t, 21, strings.Count(sampleConfig, " = "), "options in sample.conf")
 	// What else is shown is the default.
 	want, got := reflect.ValueOf(p).Elem(), reflect.ValueOf(all).Elem()
 	for i := range want.NumField() {
@@ -549,16 +555,16 @@ func TestConfigFails(t *testing.T) {
 	require.Equal(t, 16, asked, "every five minutes")
 }
 
-// gatherAt gathers once more what was gathered last, at another time.
+// gatherAt gathers what is recorded, at another time.
 func (r *rig) gatherAt(now time.Time) (metrics []telegraf.Metric, errs []error) {
 	r.t.Helper()
-	folder := r.t.TempDir()
-	require.NoError(r.t, os.CopyFS(folder, os.DirFS(recorded)))
-	text, err := os.ReadFile(folder + "/sdiag.txt")
+	text, err := os.ReadFile(recorded + "/sdiag.txt")
 	require.NoError(r.t, err)
 	text = regexp.MustCompile(`(sdiag output at .* )\(\d+\)`).ReplaceAll(text, fmt.Appendf(nil, "${1}(%d)", now.Unix()))
-	require.NoError(r.t, os.WriteFile(folder+"/sdiag.txt", text, 0o600))
-	return r.gather(folder)
+	r.folder, r.p.now = recorded, func() time.Time { return now }
+	r.change["sdiag"] = string(text)
+	defer delete(r.change, "sdiag")
+	return r.collect()
 }
 
 // The row of a run waits until its steps have told what they used, but not for ever.
@@ -618,6 +624,33 @@ func TestFinishedWaitsForSteps(t *testing.T) {
 			}
 			require.Equal(t, 1, emitted)
 		})
+	}
+}
+
+// The repeats are the same point, at growing intervals.
+func TestFinishedIsRepeated(t *testing.T) {
+	p := newPlugin()
+	p.Collect, p.FinishedInterval, p.RepeatFor = []string{"finished"}, 0, config.Duration(20*time.Minute)
+	r := newRig(t, p)
+	start, _ := timeOf("testcases/22.05/1/sdiag.txt")
+	r.gatherAt(start)
+	sacct, err := os.ReadFile("testcases/22.05/2/sacct.txt")
+	require.NoError(t, err)
+	r.change["sacct"] = string(sacct)
+	minutes := make(map[string][]int)
+	for minute := 1; minute <= 60; minute++ {
+		metrics, errs := r.gatherAt(start.Add(time.Duration(minute) * time.Minute))
+		require.Empty(t, errs)
+		for _, m := range metrics {
+			if m.Name() == "slurm_finished" {
+				line := plugintest.Lines(t, []telegraf.Metric{m})
+				minutes[line] = append(minutes[line], minute)
+			}
+		}
+	}
+	require.Len(t, minutes, 9, "runs")
+	for line, at := range minutes {
+		require.Equal(t, []int{1, 5, 9, 17}, at, line)
 	}
 }
 
