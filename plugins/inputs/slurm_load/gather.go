@@ -108,13 +108,13 @@ func (p *SlurmLoad) gatherLoad(o *out, diag slurm.Diag) {
 	}
 }
 
-// down says that Slurm does not answer; once, and as up=0 at each gather. Where there is no Slurm at all, and never
-// was, there is nothing to watch.
+// down says that Slurm does not answer; once, and as up=0 at each gather. Where there is no Slurm at all, never was, and
+// nobody has said where it is, there is nothing to watch.
 func (p *SlurmLoad) down(o *out, err error) {
 	if p.ctx.Err() != nil {
 		return
 	}
-	if errors.Is(err, command.ErrNotFound) && p.site.Cluster == "" {
+	if errors.Is(err, command.ErrNotFound) && p.site.Cluster == "" && p.CommandDirectory == "" {
 		if p.said.First("slurm", err.Error()) {
 			p.Log.Infof("No Slurm on this host (%v); looking again at each gather", err)
 		}

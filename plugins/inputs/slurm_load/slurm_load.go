@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -150,6 +151,7 @@ func (p *SlurmLoad) checkNumbers() error {
 		ok   bool
 		rule string
 	}{
+		{"command_directory", p.CommandDirectory == "" || filepath.IsAbs(p.CommandDirectory), "must be an absolute path"},
 		{"timeout", p.Timeout > 0, "must be more than 0s"},
 		{"max_output", p.MaxOutput >= 1<<20, "must be at least 1MiB"},
 		{"max_users", p.MaxUsers > 0, "must be at least 1"},

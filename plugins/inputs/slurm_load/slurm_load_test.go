@@ -184,6 +184,7 @@ func TestInitErrors(t *testing.T) {
 			`"partition" "node_problem" "queue" "pending" "wait" "gpu" "scheduler" "reservation" "license" "finished_total" "node" ` +
 			`"fairshare" "job" "finished"]`},
 		{"group twice", func(p *SlurmLoad) { p.Collect = []string{"gpu", "wait", "gpu"} }, `option collect: "gpu" is there twice`},
+		{"command_directory", func(p *SlurmLoad) { p.CommandDirectory = "bin" }, "option command_directory: must be an absolute path"},
 		{"timeout", func(p *SlurmLoad) { p.Timeout = 0 }, "option timeout: must be more than 0s"},
 		{"max_output", func(p *SlurmLoad) { p.MaxOutput = 10 }, "option max_output: must be at least 1MiB"},
 		{"max_users", func(p *SlurmLoad) { p.MaxUsers = 0 }, "option max_users: must be at least 1"},
@@ -298,6 +299,16 @@ func TestNoSlurmOnThisHost(t *testing.T) {
 	metrics, errs := r.gather(recorded)
 	require.Empty(t, errs)
 	require.Equal(t, int64(1), where(t, metrics, "slurm_cluster")["up"])
+}
+
+func TestNoSlurmWhereItIsSaidToBe(t *testing.T) {
+	p := newPlugin()
+	p.CommandDirectory = "/opt/slurm/bin"
+	r := newRig(t, p)
+	r.broken["sdiag"] = &command.Error{Name: "sdiag", Reason: command.ErrNotFound, Err: errors.New("not found in /opt/slurm/bin")}
+	metrics, errs := r.gather(recorded)
+	require.Equal(t, []string{"sdiag: not found in /opt/slurm/bin"}, texts(errs))
+	require.Equal(t, map[string]any{"up": int64(0)}, where(t, metrics, "slurm_cluster"))
 }
 
 // What one command does not tell is left out; the others go on.
