@@ -69,8 +69,8 @@ func TestStreamFailures(t *testing.T) {
 			`fails: exit status 3: \x1b[31msqueue: "error"\a\tcaf\xe9 café\u202e`},
 		{"too long", &Runner{MaxOutput: 1000}, all(new(bytes.Buffer)), "flood", nil, "flood: more than 1000 bytes of output"},
 		{"too long by one", &Runner{MaxOutput: 999}, all(new(bytes.Buffer)), "pattern", []string{"1000"}, "pattern: more than 999 bytes of output"},
-		{"time", &Runner{Timeout: 300 * time.Millisecond}, all(new(bytes.Buffer)), "hang", []string{t.TempDir() + "/ready"},
-			"hang: still running after 300ms"},
+		{"time", &Runner{Timeout: 5 * time.Second}, all(new(bytes.Buffer)), "hang", []string{t.TempDir() + "/ready"},
+			"hang: still running after 5s"},
 		{"no tool", &Runner{}, all(new(bytes.Buffer)), "missing", nil, "missing: not found in " + dir},
 	} {
 		t.Run(test.name, func(t *testing.T) {
