@@ -231,12 +231,12 @@ func TestRunDrainsStandardError(t *testing.T) {
 func TestRunStopsAtTimeout(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
-	r := &Runner{Folder: dir, Timeout: time.Second}
+	r := &Runner{Folder: dir, Timeout: 4 * time.Second}
 	for _, name := range []string{"hang", "stubborn", "mover", "closes", "forkhang"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pid := filepath.Join(t.TempDir(), "pid")
-			requireFailure(t, r, failure{reason: ErrTimeout, text: name + ": still running after 1s"}, name, pid)
+			requireFailure(t, r, failure{reason: ErrTimeout, text: name + ": still running after 4s"}, name, pid)
 		})
 	}
 }
