@@ -142,6 +142,7 @@ func TestInputKilledWithStopOnError(t *testing.T) {
 	b.wait("metrics.out", "test_input,", 1)
 	require.NoError(t, syscall.Kill(tg.Child("test_input.conf"), syscall.SIGKILL))
 	tg.WaitLines(1, "E! [inputs.execd] Process quit with message: signal: killed", 10*time.Second)
+	b.wait("metrics.out", "mem ", b.count("metrics.out", "mem ")+5) // What it gathered before is written by then.
 	gathered := b.count("metrics.out", "test_input,")
 	b.wait("metrics.out", "mem ", b.count("metrics.out", "mem ")+10) // A second: five times restart_delay.
 	require.Equal(t, gathered, b.count("metrics.out", "test_input,"))
