@@ -1,0 +1,141 @@
+package condor
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/e2e/harness"
+)
+
+// plugin is our program on its own, which is asked to gather as Telegraf asks it.
+type plugin struct {
+	t      testing.TB
+	pid    int
+	stdin  io.Writer
+	stdout *bufio.Reader
+}
+
+func startPlugin(t testing.TB, configuration string) *plugin {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "condor_q.conf")
+	require.NoError(t, os.WriteFile(path, []byte(configuration), 0o600))
+	cmd := exec.CommandContext(t.Context(), filepath.Join(harness.Build(t, "./cmd/condor_q"), "condor_q"), "--config", path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		require.NoError(t, stdin.Close())
+		_, _ = io.Copy(io.Discard, stdout)
+		_ = cmd.Wait() // The test is about what it printed.
+	})
+	return &plugin{t: t, pid: cmd.Process.Pid, stdin: stdin, stdout: bufio.NewReaderSize(stdout, 1<<20)}
+}
+
+// gather gathers once, and gives how many metrics there are of each measurement, and the fields of condor_q_self.
+func (p *plugin) gather() (counts map[string]int, self map[string]float64) {
+	p.t.Helper()
+	_, err := p.stdin.Write([]byte("\n"))
+	require.NoError(p.t, err)
+	counts = make(map[string]int)
+	for {
+		line, err := p.stdout.ReadString('\n')
+		require.NoError(p.t, err)
+		name, _, _ := strings.Cut(line, ",")
+		counts[name]++
+		if !strings.HasPrefix(line, "condor_q_self ") {
+			continue
+		}
+		self = make(map[string]float64)
+		for _, field := range strings.Split(strings.Fields(line)[1], ",") {
+			key, value, _ := strings.Cut(field, "=")
+			if number, err := strconv.ParseFloat(strings.TrimSuffix(value, "i"), 64); err == nil {
+				self[key] = number
+			}
+		}
+		return counts, self
+	}
+}
+
+// cpu gives the CPU time in seconds that the plugin itself has used (proc(5): utime and stime in 1/100 s).
+func (p *plugin) cpu() float64 {
+	p.t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	require.NoError(p.t, err)
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	user, err := strconv.Atoi(fields[11])
+	require.NoError(p.t, err)
+	system, err := strconv.Atoi(fields[12])
+	require.NoError(p.t, err)
+	return float64(user+system) / 100
+}
+
+// memory gives a line of /proc/PID/status in bytes.
+func (p *plugin) memory(line string) int {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	require.NoError(p.t, err)
+	_, rest, found := strings.Cut(string(status), line+":")
+	require.True(p.t, found, line)
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(p.t, err)
+	return kib << 10
+}
+
+// With 20,000 jobs in the queue, and then in the history, the plugin costs little beside HTCondor's own commands.
+func TestCostOf20000Jobs(t *testing.T) {
+	t.Parallel()
+	const jobs, later = 20_000, 20
+	c := harness.StartCondor(t, harness.CondorOptions{})
+	p := startPlugin(t, fmt.Sprintf(`
+[[inputs.condor_q]]
+  command_directory = %q
+  state_directory = %q
+  collect = ["finished", "job"]
+  job_interval = "0s"
+  timeout = "1m"
+`, c.Bin, t.TempDir()))
+	submit := func(n int) string {
+		return c.Submit("alice", fmt.Sprintf("executable = /bin/sleep\narguments = 1000\nrequest_cpus = 64\nbatch_name = many\nqueue %d", n))
+	}
+	p.gather()
+	idle := p.memory("VmRSS")
+	cluster := submit(jobs)
+	var ours, theirs float64
+	for range 3 {
+		before := p.cpu()
+		counts, self := p.gather()
+		require.Equal(t, jobs, counts["condor_job"])
+		ours += p.cpu() - before
+		theirs += self["commands_cpu_seconds"]
+	}
+	grown := p.memory("VmHWM") - idle
+	t.Logf("CPU of a gather: ours %.2f s, that of the commands %.2f s (%.0f %%); memory: %d MB above idle", ours/3, theirs/3, 100*ours/theirs, grown>>20)
+	require.LessOrEqual(t, ours, 0.4*theirs, "CPU")
+	require.LessOrEqual(t, grown, 64<<20, "memory")
+
+	c.Command("condor_rm", cluster)
+	c.WaitJobs(0, "true")
+	counts, _ := p.gather()
+	require.Equal(t, jobs, counts["condor_finished"])
+	p.gather()
+	c.Command("condor_rm", submit(later))
+	c.WaitJobs(0, "true")
+	counts, self := p.gather()
+	require.Equal(t, later, counts["condor_finished"])
+	t.Logf("a poll of the history with %d new of %d: %.3f s, %.0f bytes read", later, jobs+later, self["gather_seconds"], self["bytes_read"])
+	require.Less(t, self["bytes_read"], 1e6, "the history was not read anew")
+}

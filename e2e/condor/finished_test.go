@@ -1,0 +1,186 @@
+package condor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/e2e/harness"
+)
+
+// finished gives how many points InfluxDB has of the head's finished jobs, and how many of each job.
+func (s *site) finished() (points int, jobs map[string]int) {
+	s.t.Helper()
+	jobs = make(map[string]int)
+	for _, series := range s.db.Query(database, `SELECT global_job_id FROM condor_finished WHERE schedd = '`+headSchedd+`' GROUP BY *`) {
+		for _, row := range series.Rows {
+			id, ok := row["global_job_id"].(string)
+			require.True(s.t, ok)
+			jobs[id]++
+			points++
+		}
+	}
+	return points, jobs
+}
+
+// 6,000 jobs are removed while the schedd is killed twice, the plugin once, and the history is rotated: in InfluxDB none is
+// lost and none is twice. HTCondor names a rotated file by the second, and overwrites one of the same second: so the
+// jobs leave in three parts, each of which fills one file.
+func TestFinishedJobsAreThereOnce(t *testing.T) {
+	t.Parallel()
+	const parts, part = 3, 2000
+	s := newSite(t, harness.CondorOptions{Extra: "MAX_HISTORY_LOG = 3500000\nMAX_HISTORY_ROTATIONS = 100"})
+	c := s.pool
+	before := c.Submit("bob", "executable = /bin/sleep\narguments = 1000\nrequest_cpus = 64\nqueue 3")
+	c.Command("condor_rm", before)
+	c.WaitJobs(0, "true")
+	clusters := make([]string, parts)
+	for i := range clusters {
+		clusters[i] = c.Submit("alice", fmt.Sprintf("executable = /bin/sleep\narguments = 1000\nrequest_cpus = 64\nqueue %d", part))
+	}
+	s.watch(`
+collect = ["finished", "schedd", "queue"]
+`)
+	s.until("condor_queue", map[string]string{"schedd": headSchedd}, "idle", parts*part)
+	for i, kill := range []func() (wait func()){s.killSchedd, s.killPlugin, s.killSchedd} {
+		_, there := s.history()
+		c.Command("condor_rm", clusters[i])
+		harness.Eventually(t, patience, func() error {
+			if _, n := s.history(); n-there < part/4 {
+				return fmt.Errorf("%d of %d jobs are in the history", n-there, part)
+			}
+			return nil
+		})
+		wait := kill()
+		_, now := s.history()
+		require.Less(t, now-there, part, "all had left already: it was too late for that")
+		wait()
+		c.WaitJobs(0, "ClusterId == "+clusters[i])
+		s.rotated(i + 1)
+	}
+	recorded, records := s.history()
+	require.Len(t, recorded, parts*part+3, "HTCondor itself has lost some")
+
+	harness.Eventually(t, patience, func() error {
+		if points, _ := s.finished(); points < parts*part {
+			return fmt.Errorf("%d of %d jobs are in InfluxDB", points, parts*part)
+		}
+		return nil
+	})
+	s.until("condor_queue", map[string]string{"schedd": headSchedd}, "idle", 0)
+	points, jobs := s.finished()
+	require.Equal(t, parts*part, points, "points")
+	require.Len(t, jobs, parts*part)
+	for id := range jobs {
+		require.Contains(t, recorded, strconv.Quote(id)+"\n")
+	}
+	t.Logf("%d records of %d jobs in the history", records, len(recorded))
+	for _, text := range s.complaints() {
+		require.Contains(t, text, "condor_q: exit status 1", "what a dead schedd gives, and nothing of the history")
+	}
+	s.tg.Stop()
+}
+
+// rotated waits until so many history files were rotated, and the second of the last one is over.
+func (s *site) rotated(files int) {
+	s.t.Helper()
+	harness.Eventually(s.t, patience, func() error {
+		rotated, err := filepath.Glob(s.pool.Path("spool/history.*"))
+		require.NoError(s.t, err)
+		if len(rotated) != files {
+			return fmt.Errorf("%d of %d history files were rotated", len(rotated), files)
+		}
+		info, err := os.Stat(rotated[len(rotated)-1])
+		if err == nil && time.Since(info.ModTime()) < 1100*time.Millisecond {
+			err = errors.New("a history file was rotated just now")
+		}
+		return err
+	})
+}
+
+// What becomes of jobs in the end: exit code, signal, removal, times and use.
+func TestFinishedJobsTellHowTheyEnded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, harness.CondorOptions{SecondSchedd: true})
+	s.watch(`
+collect = ["finished", "schedd"]
+attributes = ["ProjectName"]
+`)
+	start := time.Now()
+	s.until("condor_schedd", map[string]string{"schedd": headSchedd}, "up", 1)
+	s.until("condor_schedd", map[string]string{"schedd": secondSchedd}, "up", 1)
+	c := s.pool
+	for name, description := range map[string]string{
+		"good":    "executable = /bin/sh\narguments = \"-c 'i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done; sleep 4'\"",
+		"bad":     "executable = /bin/sh\narguments = \"-c 'exit 3'\"",
+		"shot":    "executable = /bin/sh\narguments = \"-c 'kill -9 $$(DOLLARDOLLAR)'\"",
+		"removed": "executable = /bin/sleep\narguments = 1000\nrequest_cpus = 64",
+	} {
+		cluster := c.Submit("alice", description+"\nbatch_name = "+name+"\naccounting_group = group_physics.alice\n+ProjectName = \"ATLAS\"\nqueue")
+		if name == "removed" {
+			c.Command("condor_rm", cluster)
+		}
+	}
+	c.Submit("carol", "executable = /bin/true\nbatch_name = second\nqueue", "-name", secondSchedd)
+
+	rows := map[any]harness.Row{}
+	harness.Eventually(t, patience, func() error {
+		for _, series := range s.db.Query(database, "SELECT * FROM condor_finished GROUP BY *") {
+			for _, row := range series.Rows {
+				row["state"], row["schedd"] = series.Tags["state"], series.Tags["schedd"]
+				rows[row["batch_name"]] = row
+			}
+		}
+		if len(rows) < 5 {
+			return fmt.Errorf("%d of 5 jobs have finished", len(rows))
+		}
+		return nil
+	})
+	for name, want := range map[string]struct {
+		state, schedd, user string
+		exit, signal        any
+	}{
+		"good": {"completed", headSchedd, "alice", int64(0), nil}, "bad": {"completed", headSchedd, "alice", int64(3), nil},
+		"shot": {"completed", headSchedd, "alice", nil, int64(9)}, "removed": {"removed", headSchedd, "alice", nil, nil},
+		"second": {"completed", secondSchedd, "carol", int64(0), nil},
+	} {
+		row := rows[name]
+		require.NotNil(t, row, name)
+		require.Equal(t, [3]any{want.state, want.schedd, want.user}, [3]any{row["state"], row["schedd"], row["user"]}, name)
+		for field, value := range map[string]any{"exit_code": want.exit, "signal": want.signal} {
+			if value == nil {
+				require.Nil(t, row[field], "%s %s", name, field)
+			} else {
+				require.Equal(t, value, row.Int64(t, field), "%s %s", name, field)
+			}
+		}
+		ended := row.Int64(t, "end")
+		require.Equal(t, row.Int64(t, "time")/1e9, ended, name)
+		require.GreaterOrEqual(t, ended, start.Unix(), name)
+		if want.state == "completed" {
+			require.Equal(t, int64(1), row.Int64(t, "starts"), name)
+			require.InDelta(t, ended-row.Int64(t, "start"), row.Int64(t, "runtime_seconds"), 5, name)
+			require.GreaterOrEqual(t, row.Int64(t, "wait_seconds"), int64(0), name)
+			require.Equal(t, int64(1), row.Int64(t, "cores"), name)
+		} else {
+			require.Nil(t, row["wait_seconds"], "it never started")
+			require.Contains(t, row["remove_reason"], "via condor_rm")
+		}
+		require.Equal(t, map[bool]any{true: "ATLAS", false: nil}[name != "second"], row["project_name"], name)
+	}
+	good := rows["good"]
+	cpu, err := good["cpu_seconds"].(interface{ Float64() (float64, error) }).Float64()
+	require.NoError(t, err)
+	require.Positive(t, cpu)
+	efficiency, err := good["cpu_efficiency"].(interface{ Float64() (float64, error) }).Float64()
+	require.NoError(t, err)
+	require.InDelta(t, cpu/float64(good.Int64(t, "runtime_seconds")), efficiency, 1e-9)
+	require.Empty(t, s.complaints())
+	s.tg.Stop()
+}
