@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"telegraf-hpc/internal/durable"
 )
 
 // absentFor is how long an entry stays in memory that no file shows.
@@ -21,28 +23,28 @@ func (l *Ledger) fold() error {
 	if s == nil {
 		return nil
 	}
-	gens, err := s.logs()
+	gens, err := durable.Logs(s.dir)
 	if err != nil {
 		return err
 	}
 	gone := l.forgetOld()
-	if err := s.fault.at("before fold"); err != nil {
+	if err := s.fault.At("before fold"); err != nil {
 		return err
 	}
 	if err := s.db.Update(func(tx *bbolt.Tx) error {
 		if err := errors.Join(l.foldMeta(tx), l.foldEntries(tx), l.foldSums(tx), foldGone(tx, gone), l.forget(tx)); err != nil {
 			return err
 		}
-		return s.fault.at("in fold")
+		return s.fault.At("in fold")
 	}); err != nil {
-		return fmt.Errorf("state %s: %w", s.path(storeName), err)
+		return fmt.Errorf("state %s: %w", s.path(), err)
 	}
 	l.wasFolded()
-	if err := s.fault.at("after fold"); err != nil {
+	if err := s.fault.At("after fold"); err != nil {
 		return err
 	}
 	if s.log != nil {
-		err = s.log.close()
+		err = s.log.Close()
 		s.log = nil
 	}
 	for _, gen := range gens {
@@ -61,9 +63,9 @@ func (l *Ledger) fold() error {
 func (l *Ledger) foldMeta(tx *bbolt.Tx) error {
 	meta := tx.Bucket([]byte("meta"))
 	ops := tx.Bucket([]byte("ops"))
-	err := errors.Join(putUint(meta, "folded", l.store.gen), putUint(meta, "pass", uint64(l.pass)), putUint(meta, "looked", uint64(l.looked)),
-		putUint(meta, "interval", uint64(l.interval+1)),
-		putUint(meta, "remounted", uint64(l.resets.remounted)), putUint(meta, "cleared", uint64(l.resets.cleared)),
+	err := errors.Join(durable.PutUint(meta, "folded", l.store.gen), durable.PutUint(meta, "pass", uint64(l.pass)), durable.PutUint(meta, "looked", uint64(l.looked)),
+		durable.PutUint(meta, "interval", uint64(l.interval+1)),
+		durable.PutUint(meta, "remounted", uint64(l.resets.remounted)), durable.PutUint(meta, "cleared", uint64(l.resets.cleared)),
 		meta.Put([]byte("boot"), []byte(l.boot)))
 	for i := range l.ops.Len() {
 		op := l.ops.Op(uint16(i))
@@ -148,8 +150,8 @@ func (l *Ledger) forget(tx *bbolt.Tx) error {
 		if err != nil {
 			return nil //nolint:nilerr // It is told when the job comes back.
 		}
-		_ = d.uvarint()
-		if l.pass-d.varint() > int64(l.opts.ForgetAfter) {
+		_ = d.Uvarint()
+		if l.pass-d.Varint() > int64(l.opts.ForgetAfter) {
 			ids = append(ids, slices.Clone(k))
 		}
 		return nil

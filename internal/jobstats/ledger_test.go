@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
+
+	"telegraf-hpc/internal/durable"
 )
 
 func wholeID(t testing.TB) *JobIDPatterns {
@@ -609,7 +611,7 @@ func TestStateLocked(t *testing.T) {
 func TestStateOfALaterVersion(t *testing.T) {
 	o := options(t, t.TempDir())
 	l := open(t, o)
-	require.NoError(t, l.store.db.Update(func(tx *bbolt.Tx) error { return putUint(tx.Bucket([]byte("meta")), "version", 2) }))
+	require.NoError(t, l.store.db.Update(func(tx *bbolt.Tx) error { return durable.PutUint(tx.Bucket([]byte("meta")), "version", 2) }))
 	require.NoError(t, l.store.close())
 	_, _, err := Open(o)
 	require.EqualError(t, err, "state "+filepath.Join(o.Dir, "ledger.db")+": the state was written by a later version: format 2, known is 1")
@@ -715,7 +717,7 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, value []byte) {
 		sums := func(key string) *sum { return &sum{key: key} }
 		if len(value) >= 4 {
-			seal(value, 0, key) // Get past the checksum, which keeps everything else out.
+			durable.Seal(value, 0, key) // Get past the checksum, which keeps everything else out.
 		}
 		if e, err := readEntry(key, value, sums); err == nil {
 			again, err := readEntry(key, appendEntry(nil, e), sums)

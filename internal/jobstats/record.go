@@ -2,14 +2,11 @@ package jobstats
 
 import (
 	"encoding/binary"
-	"errors"
-	"hash/crc32"
+
+	"telegraf-hpc/internal/durable"
 )
 
-// A record is what the log and the store keep under a key: its payload behind the CRC-32C of key and payload. Numbers
-// are varints; times are relative to the record's first one, which keeps them short.
-
-var errRecord = errors.New("the record is damaged")
+// Times in a record are relative to the record's first one, which keeps them short.
 
 const (
 	flagSummed = 1 << iota // the entry adds to a sum, whose key follows
@@ -18,29 +15,9 @@ const (
 	flagZero
 )
 
-// seal puts the checksum in front of the payload at the end of b, which starts at from.
-func seal(b []byte, from int, key string) []byte {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	sum := crc32.Update(crc32.Checksum([]byte(key), table), table, b[from+4:])
-	binary.LittleEndian.PutUint32(b[from:], sum)
-	return b
-}
-
-// unseal returns the payload of a record.
-func unseal(b []byte, key string) (*decoder, error) {
-	if len(b) < 4 {
-		return nil, errRecord
-	}
-	table := crc32.MakeTable(crc32.Castagnoli)
-	if crc32.Update(crc32.Checksum([]byte(key), table), table, b[4:]) != binary.LittleEndian.Uint32(b) {
-		return nil, errRecord
-	}
-	return &decoder{b: b[4:]}, nil
-}
-
 func appendEntry(b []byte, e *entry) []byte {
 	from := len(b)
-	b = append(b, 0, 0, 0, 0)
+	b = durable.Open(b)
 	flags := uint64(0)
 	for _, f := range []struct {
 		on   bool
@@ -57,7 +34,7 @@ func appendEntry(b []byte, e *entry) []byte {
 	b = binary.AppendVarint(b, e.first-e.changed)
 	b = appendEpoch(b, &e.values, e.epoch, e.changed)
 	if e.sum != nil {
-		b = appendString(b, e.sum.key)
+		b = durable.AppendString(b, e.sum.key)
 	}
 	if e.past != nil {
 		b = binary.AppendVarint(b, e.past.lives)
@@ -66,7 +43,7 @@ func appendEntry(b []byte, e *entry) []byte {
 	if e.zero != 0 {
 		b = binary.AppendVarint(b, e.zero-e.changed)
 	}
-	return seal(b, from, e.id)
+	return durable.Seal(b, from, e.id)
 }
 
 func readEntry(id string, value []byte, sums func(key string) *sum) (*entry, error) {
@@ -75,22 +52,22 @@ func readEntry(id string, value []byte, sums func(key string) *sum) (*entry, err
 		return nil, err
 	}
 	e := &entry{id: id, pos: -1}
-	flags := d.uvarint()
-	e.changed = d.varint()
-	e.created = e.changed + d.varint()
-	e.last = e.changed + d.varint()
-	e.first = e.changed + d.varint()
+	flags := d.Uvarint()
+	e.changed = d.Varint()
+	e.created = e.changed + d.Varint()
+	e.last = e.changed + d.Varint()
+	e.first = e.changed + d.Varint()
 	e.epoch = d.epoch(&e.values, flags&flagStart != 0, e.changed)
 	if flags&flagSummed != 0 {
-		e.sum = sums(d.string())
+		e.sum = sums(d.String())
 	}
 	if flags&flagPast != 0 {
-		e.past = &past{lives: d.varint(), closed: d.counters(false)}
+		e.past = &past{lives: d.Varint(), closed: d.counters(false)}
 	}
 	if flags&flagZero != 0 {
-		e.zero = e.changed + d.varint()
+		e.zero = e.changed + d.Varint()
 	}
-	return e, d.err
+	return e, d.Err
 }
 
 // appendEpoch appends the values of an epoch and its identity. min and max are needed only where no start_time tells.
@@ -107,12 +84,12 @@ func appendEpoch(b []byte, v *Values, epoch, base int64) []byte {
 }
 
 func (d *decoder) epoch(v *Values, hasStart bool, base int64) (epoch int64) {
-	v.Snapshot = base + d.varint()
+	v.Snapshot = base + d.Varint()
 	if hasStart {
-		v.Start = base + d.varint()
-		epoch = v.Start + d.varint()
+		v.Start = base + d.Varint()
+		epoch = v.Start + d.Varint()
 	} else {
-		epoch = base + d.varint()
+		epoch = base + d.Varint()
 	}
 	v.Counters = d.counters(!hasStart)
 	d.shape(v)
@@ -136,13 +113,13 @@ func newShape(ops []uint16) *Shape {
 }
 
 func (d *decoder) shape(v *Values) {
-	n := d.length()
+	n := d.Length()
 	if n == 0 {
 		return
 	}
 	ops := make([]uint16, n)
 	for i := range ops {
-		ops[i] = uint16(d.uvarint())
+		ops[i] = uint16(d.Uvarint())
 	}
 	v.Shape = newShape(ops)
 }
@@ -163,16 +140,16 @@ func appendCounters(b []byte, counters []Counter, minMax bool) []byte {
 }
 
 func (d *decoder) counters(minMax bool) []Counter {
-	n := d.length()
+	n := d.Length()
 	if n == 0 {
 		return nil
 	}
 	counters := make([]Counter, n)
 	for i := range counters {
 		c := &counters[i]
-		c.Op, c.Samples, c.Sum = uint16(d.uvarint()), int64(d.uvarint()), int64(d.uvarint())
+		c.Op, c.Samples, c.Sum = uint16(d.Uvarint()), int64(d.Uvarint()), int64(d.Uvarint())
 		if minMax {
-			c.Min, c.Max = int64(d.uvarint()), int64(d.uvarint())
+			c.Min, c.Max = int64(d.Uvarint()), int64(d.Uvarint())
 		}
 	}
 	return counters
@@ -185,7 +162,7 @@ func oldKey(id string, epoch int64) string {
 
 func appendOld(b []byte, id string, o *oldEpoch) []byte {
 	from := len(b)
-	b = append(b, 0, 0, 0, 0)
+	b = durable.Open(b)
 	flags := uint64(0)
 	if o.values.Start != 0 {
 		flags = flagStart
@@ -194,7 +171,7 @@ func appendOld(b []byte, id string, o *oldEpoch) []byte {
 	b = binary.AppendVarint(b, o.changed)
 	b = binary.AppendVarint(b, o.last-o.changed)
 	b = appendEpoch(b, &o.values, o.epoch, o.changed)
-	return seal(b, from, oldKey(id, o.epoch))
+	return durable.Seal(b, from, oldKey(id, o.epoch))
 }
 
 func readOld(key string, value []byte) (*oldEpoch, error) {
@@ -203,16 +180,16 @@ func readOld(key string, value []byte) (*oldEpoch, error) {
 		return nil, err
 	}
 	o := &oldEpoch{}
-	flags := d.uvarint()
-	o.changed = d.varint()
-	o.last = o.changed + d.varint()
+	flags := d.Uvarint()
+	o.changed = d.Varint()
+	o.last = o.changed + d.Varint()
 	o.epoch = d.epoch(&o.values, flags&flagStart != 0, o.changed)
-	return o, d.err
+	return o, d.Err
 }
 
 func appendSum(b []byte, s *sum) []byte {
 	from := len(b)
-	b = append(b, 0, 0, 0, 0)
+	b = durable.Open(b)
 	b = binary.AppendVarint(b, s.changed)
 	b = binary.AppendVarint(b, s.created-s.changed)
 	b = binary.AppendVarint(b, s.epoch-s.changed)
@@ -222,9 +199,9 @@ func appendSum(b []byte, s *sum) []byte {
 	b = appendCounters(b, s.total, false)
 	b = appendShape(b, s.shape)
 	for _, part := range []string{s.labels.Job, s.labels.UID, s.labels.GID, s.labels.Exe, s.labels.Client} {
-		b = appendString(b, part)
+		b = durable.AppendString(b, part)
 	}
-	return seal(b, from, s.key)
+	return durable.Seal(b, from, s.key)
 }
 
 func readSum(key string, value []byte) (*sum, error) {
@@ -233,65 +210,30 @@ func readSum(key string, value []byte) (*sum, error) {
 		return nil, err
 	}
 	s := &sum{key: key}
-	s.changed = d.varint()
-	s.created = s.changed + d.varint()
-	s.epoch = s.changed + d.varint()
-	s.zero = d.varint()
-	s.snapshot = s.changed + d.varint()
-	s.lives = d.varint()
+	s.changed = d.Varint()
+	s.created = s.changed + d.Varint()
+	s.epoch = s.changed + d.Varint()
+	s.zero = d.Varint()
+	s.snapshot = s.changed + d.Varint()
+	s.lives = d.Varint()
 	s.total = d.counters(false)
 	var v Values
 	d.shape(&v)
 	s.shape = v.Shape
 	for _, part := range []*string{&s.labels.Job, &s.labels.UID, &s.labels.GID, &s.labels.Exe, &s.labels.Client} {
-		*part = d.string()
+		*part = d.String()
 	}
-	return s, d.err
+	return s, d.Err
 }
 
-func appendString[T string | []byte](b []byte, s T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
+// decoder reads records.
+type decoder struct{ durable.Decoder }
 
-// decoder reads varints; after an error everything is 0.
-type decoder struct {
-	b   []byte
-	err error
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.b, d.err = nil, errRecord
-		return 0
+// unseal returns the payload of a record.
+func unseal(b []byte, key string) (*decoder, error) {
+	d, err := durable.Unseal(b, key)
+	if err != nil {
+		return nil, err
 	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.b, d.err = nil, errRecord
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// length reads the length of what follows, of which each element has a byte at least.
-func (d *decoder) length() int {
-	n := d.uvarint()
-	if n > uint64(len(d.b)) {
-		d.b, d.err = nil, errRecord
-		return 0
-	}
-	return int(n)
-}
-
-func (d *decoder) string() string {
-	n := d.length()
-	s := string(d.b[:n])
-	d.b = d.b[n:]
-	return s
+	return &decoder{d}, nil
 }

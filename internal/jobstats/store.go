@@ -4,14 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"telegraf-hpc/internal/durable"
 )
 
 // storeVersion is the version of the format. A store of a later one is refused, never guessed at.
@@ -19,7 +18,8 @@ const storeVersion = 1
 
 const (
 	storeName = "ledger.db"
-	logPrefix = "log."
+	// logMagic is the first line of a log. A batch has a head, and then records.
+	logMagic = "telegraf-hpc jobstats log 1\n"
 	// A log is folded into the store when it has this size, or this age: late enough that a record that changes with
 	// each gather is written to the store only seldom.
 	foldSize = 64 << 20
@@ -29,148 +29,45 @@ const (
 // The store's buckets.
 func bucketNames() []string { return []string{"meta", "ops", "entries", "old", "sums"} }
 
-var (
-	errLocked = errors.New("the state is in use by another process")
-	errNew    = errors.New("the state is new")
-	// ErrVersion says that the state was written by a later version.
-	ErrVersion = errors.New("the state was written by a later version")
-)
+// ErrVersion says that the state was written by a later version.
+var ErrVersion = durable.ErrVersion
 
 // store is the state on disk: what is folded, in a bbolt file, and the log behind it.
 type store struct {
 	dir     string
 	db      *bbolt.DB
-	log     *logFile
+	log     *durable.Log
 	gen     uint64 // of the log
 	started time.Time
 	ops     int // operations in the log or the store
 	batch   []byte
-	fault   faults
+	fault   durable.Faults
 	written int64
 
 	setAside bool // what was there was damaged
 }
 
-func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *store) path() string { return filepath.Join(s.dir, storeName) }
 
-func (s *store) logPath(gen uint64) string { return s.path(fmt.Sprintf("%s%d", logPrefix, gen)) }
+func (s *store) logPath(gen uint64) string { return durable.LogPath(s.dir, gen) }
 
 // open opens the bbolt file, and makes one if there is none. A damaged one is set aside.
 func (s *store) open() (warnings []error, err error) {
-	if err := os.MkdirAll(s.dir, 0o750); err != nil {
-		return nil, err
-	}
-	for {
-		err := s.tryOpen()
-		if err == nil || errors.Is(err, errLocked) || errors.Is(err, ErrVersion) || errors.Is(err, os.ErrPermission) || len(warnings) > 0 {
-			return warnings, err
-		}
-		path := s.path(storeName)
-		if _, statErr := os.Stat(path); statErr != nil {
-			return nil, err
-		}
-		aside := fmt.Sprintf("%s.damaged-%d", path, time.Now().UnixNano())
-		if renameErr := os.Rename(path, aside); renameErr != nil {
-			return nil, errors.Join(err, renameErr)
-		}
-		s.setAside = true
-		warnings = append(warnings, fmt.Errorf("%s is damaged (%w) and was set aside as %s: totals start again from the log", path, err, aside))
-	}
-}
-
-func (s *store) tryOpen() (err error) {
-	// A file that was cut short faults when it is read through memory: an error here, not the end of the process.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("reading it: %v", p)
-			s.db = nil
-		}
-	}()
-	db, err := bbolt.Open(s.path(storeName), 0o600, &bbolt.Options{Timeout: time.Second})
-	if err != nil {
-		if strings.Contains(err.Error(), "timeout") {
-			return errLocked
-		}
-		return err
-	}
-	err = db.View(check)
-	if errors.Is(err, errNew) {
-		// A new one. One that is there is only read, so that a full disk is no obstacle.
-		err = db.Update(prepare)
-	}
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	s.db = db
-	return nil
-}
-
-// check checks the version, and reads every page.
-func check(tx *bbolt.Tx) error {
-	for _, name := range bucketNames() {
-		b := tx.Bucket([]byte(name))
-		if b == nil {
-			return errNew
-		}
-		if err := b.ForEach(func(_, _ []byte) error { return nil }); err != nil {
-			return fmt.Errorf("bucket %q: %w", name, err)
-		}
-	}
-	if version := getUint(tx.Bucket([]byte("meta")), "version"); version != storeVersion {
-		return fmt.Errorf("%w: format %d, known is %d", ErrVersion, version, storeVersion)
-	}
-	return nil
-}
-
-// prepare makes the buckets.
-func prepare(tx *bbolt.Tx) error {
-	for _, name := range bucketNames() {
-		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
-			return fmt.Errorf("bucket %q: %w", name, err)
-		}
-	}
-	return putUint(tx.Bucket([]byte("meta")), "version", storeVersion)
-}
-
-func getUint(b *bbolt.Bucket, key string) uint64 {
-	if v := b.Get([]byte(key)); len(v) == 8 {
-		return binary.BigEndian.Uint64(v)
-	}
-	return 0
-}
-
-func putUint(b *bbolt.Bucket, key string, v uint64) error {
-	return b.Put([]byte(key), binary.BigEndian.AppendUint64(nil, v))
+	s.db, warnings, err = durable.OpenStore(s.path(), durable.Format{Version: storeVersion, Buckets: bucketNames()})
+	s.setAside = len(warnings) > 0
+	return warnings, err
 }
 
 func (s *store) close() error {
 	var errs []error
 	if s.log != nil {
-		errs = append(errs, s.log.close())
+		errs = append(errs, s.log.Close())
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 	}
 	s.log, s.db = nil, nil
 	return errors.Join(errs...)
-}
-
-// logs returns the generations of the logs there are, ascending.
-func (s *store) logs() ([]uint64, error) {
-	names, err := filepath.Glob(s.path(logPrefix + "*"))
-	if err != nil {
-		return nil, err
-	}
-	var gens []uint64
-	for _, name := range names {
-		var gen uint64
-		if n, err := fmt.Sscanf(filepath.Base(name), logPrefix+"%d", &gen); n == 1 && err == nil && s.logPath(gen) == name {
-			gens = append(gens, gen)
-		}
-	}
-	slices.Sort(gens)
-	return gens, nil
 }
 
 // view reads in one transaction.
@@ -180,23 +77,23 @@ func (s *store) view(read func(tx *bbolt.Tx) error) error { return s.db.View(rea
 func (l *Ledger) load() (warnings []error, err error) {
 	s := l.store
 	if warnings, err = s.open(); err != nil {
-		return warnings, fmt.Errorf("state %s: %w", s.path(storeName), err)
+		return warnings, fmt.Errorf("state %s: %w", s.path(), err)
 	}
 	var folded uint64 // the generation of the latest log in the store
 	err = s.view(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte("meta"))
-		folded = getUint(meta, "folded")
-		l.pass, l.looked = int64(getUint(meta, "pass")), int64(getUint(meta, "looked"))
-		l.interval = int64(getUint(meta, "interval")) - 1
+		folded = durable.GetUint(meta, "folded")
+		l.pass, l.looked = int64(durable.GetUint(meta, "pass")), int64(durable.GetUint(meta, "looked"))
+		l.interval = int64(durable.GetUint(meta, "interval")) - 1
 		l.folded = l.pass
 		l.boot = string(meta.Get([]byte("boot")))
-		l.resets = resets{remounted: int64(getUint(meta, "remounted")), cleared: int64(getUint(meta, "cleared"))}
+		l.resets = resets{remounted: int64(durable.GetUint(meta, "remounted")), cleared: int64(durable.GetUint(meta, "cleared"))}
 		return errors.Join(l.loadOps(tx), l.loadSums(tx, &warnings))
 	})
 	if err != nil {
-		return warnings, fmt.Errorf("state %s: %w", s.path(storeName), err)
+		return warnings, fmt.Errorf("state %s: %w", s.path(), err)
 	}
-	gens, err := s.logs()
+	gens, err := durable.Logs(s.dir)
 	if err != nil {
 		return warnings, err
 	}
@@ -207,16 +104,16 @@ func (l *Ledger) load() (warnings []error, err error) {
 		}
 		s.gen = gen
 		path := s.logPath(gen)
-		damaged, err := replayLog(path, l.replay)
+		damaged, err := durable.ReplayLog(path, logMagic, l.replay)
 		if err != nil {
 			return warnings, fmt.Errorf("log %s: %w", path, err)
 		}
 		if damaged {
-			aside := fmt.Sprintf("%s.damaged-%d", s.path("old-log"), gen)
-			if err := os.Link(path, aside); err != nil && !errors.Is(err, os.ErrExist) {
+			warning, err := durable.SetLogAside(s.dir, gen)
+			if err != nil {
 				return warnings, err
 			}
-			warnings = append(warnings, fmt.Errorf("log %s is damaged: what it has behind the damage is lost; a copy is %s", path, aside))
+			warnings = append(warnings, warning)
 		}
 	}
 	l.loaded, l.logged = l.pass, l.pass
@@ -298,8 +195,8 @@ func (l *Ledger) reopenAbsent(warnings *[]error) {
 	_ = l.store.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte("entries")).ForEach(func(k, v []byte) error {
 			if d, err := unseal(v, string(k)); err == nil {
-				_ = d.uvarint()
-				if l.pass-d.varint() <= int64(l.opts.RepeatFor) && l.entries[string(k)] == nil {
+				_ = d.Uvarint()
+				if l.pass-d.Varint() <= int64(l.opts.RepeatFor) && l.entries[string(k)] == nil {
 					ids = append(ids, string(k))
 				}
 			}
@@ -358,18 +255,18 @@ func (l *Ledger) logBatch() error {
 	if err := s.openLog(); err != nil {
 		return fmt.Errorf("making a log: %w", err)
 	}
-	w := batchWriter{log: s.log, fault: s.fault, b: s.batch}
+	w := durable.Batch{Log: s.log, Fault: s.fault, Frame: s.batch}
 	l.writeBatch(&w)
-	s.batch = w.b
-	if err := w.finish(); err != nil {
+	s.batch = w.Frame
+	if err := w.Finish(); err != nil {
 		return fmt.Errorf("log %s: %w", s.logPath(s.gen), err)
 	}
-	s.written += w.written
+	s.written += w.Written
 	s.ops, l.logged = l.ops.Len(), l.pass
-	if err := s.log.sync(time.Now(), l.opts.SyncInterval, s.fault); err != nil {
+	if err := s.log.Sync(time.Now(), l.opts.SyncInterval, s.fault); err != nil {
 		return fmt.Errorf("log %s: %w", s.logPath(s.gen), err)
 	}
-	if s.log.size > foldSize || time.Since(s.started) > foldAge {
+	if s.log.Size() > foldSize || time.Since(s.started) > foldAge {
 		// What is in the log is safe: a store that can't be written is told, and tried again.
 		l.report(l.fold())
 	}
@@ -388,10 +285,10 @@ func (s *store) openLog() (err error) {
 	if s.log != nil {
 		return nil
 	}
-	if err := s.fault.at("before log"); err != nil {
+	if err := s.fault.At("before log"); err != nil {
 		return err
 	}
-	s.log, err = createLog(s.logPath(s.gen + 1))
+	s.log, err = durable.CreateLog(s.logPath(s.gen+1), logMagic)
 	if err == nil {
 		s.gen++
 		s.started = time.Now()
@@ -400,36 +297,36 @@ func (s *store) openLog() (err error) {
 }
 
 // writeBatch writes what changed since the last batch.
-func (l *Ledger) writeBatch(w *batchWriter) {
-	w.start()
-	w.b = binary.AppendVarint(w.b, l.pass)
-	w.b = binary.AppendVarint(w.b, l.looked)
-	w.b = binary.AppendVarint(w.b, l.interval)
-	w.b = appendString(w.b, l.boot)
-	w.b = binary.AppendVarint(w.b, l.resets.remounted)
-	w.b = binary.AppendVarint(w.b, l.resets.cleared)
+func (l *Ledger) writeBatch(w *durable.Batch) {
+	w.Start()
+	w.Frame = binary.AppendVarint(w.Frame, l.pass)
+	w.Frame = binary.AppendVarint(w.Frame, l.looked)
+	w.Frame = binary.AppendVarint(w.Frame, l.interval)
+	w.Frame = durable.AppendString(w.Frame, l.boot)
+	w.Frame = binary.AppendVarint(w.Frame, l.resets.remounted)
+	w.Frame = binary.AppendVarint(w.Frame, l.resets.cleared)
 	for i := l.store.ops; i < l.ops.Len(); i++ {
 		op := l.ops.Op(uint16(i))
-		w.record(recordOp, op.Name+" "+op.Unit, nil)
+		w.Record(recordOp, op.Name+" "+op.Unit, nil)
 	}
 	var value []byte
 	l.eachFresh(func(e *entry) {
 		value = appendEntry(value[:0], e)
-		w.record(recordEntry, e.id, value)
+		w.Record(recordEntry, e.id, value)
 		if e.past == nil {
 			return
 		}
 		for _, o := range e.past.old {
 			if o.touched > l.logged {
 				value = appendOld(value[:0], e.id, o)
-				w.record(recordOld, oldKey(e.id, o.epoch), value)
+				w.Record(recordOld, oldKey(e.id, o.epoch), value)
 			}
 		}
 	})
 	for _, s := range l.sums {
 		if s.touched > l.logged {
 			value = appendSum(value[:0], s)
-			w.record(recordSum, s.key, value)
+			w.Record(recordSum, s.key, value)
 		}
 	}
 }
@@ -450,18 +347,18 @@ func (l *Ledger) eachFresh(visit func(e *entry)) {
 
 // replay applies a batch of the log.
 func (l *Ledger) replay(batch []byte) error {
-	d := &decoder{b: batch}
-	l.pass, l.looked, l.interval, l.boot = d.varint(), d.varint(), d.varint(), d.string()
-	l.resets = resets{remounted: d.varint(), cleared: d.varint()}
-	for len(d.b) > 0 && d.err == nil {
-		kind := d.b[0]
-		d.b = d.b[1:]
-		key, value := d.string(), []byte(d.string())
+	d := durable.Decoder{Rest: batch}
+	l.pass, l.looked, l.interval, l.boot = d.Varint(), d.Varint(), d.Varint(), d.String()
+	l.resets = resets{remounted: d.Varint(), cleared: d.Varint()}
+	for len(d.Rest) > 0 && d.Err == nil {
+		kind := d.Rest[0]
+		d.Rest = d.Rest[1:]
+		key, value := d.String(), []byte(d.String())
 		if err := l.replayRecord(kind, key, value); err != nil {
 			return err
 		}
 	}
-	return d.err
+	return d.Err
 }
 
 func (l *Ledger) replayRecord(kind byte, key string, value []byte) error {
@@ -495,7 +392,7 @@ func (l *Ledger) replayRecord(kind byte, key string, value []byte) error {
 		s.touched = l.pass
 		l.sums[key] = s
 	default:
-		return errRecord
+		return durable.ErrRecord
 	}
 	return nil
 }

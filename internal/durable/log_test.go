@@ -1,4 +1,4 @@
-package jobstats
+package durable
 
 import (
 	"bytes"
@@ -10,24 +10,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const magic = "a log for tests 1\n"
+
 // writeLog makes a log of some batches, each of one record.
 func writeLog(t testing.TB, path string, values ...[]byte) {
 	t.Helper()
-	l, err := createLog(path)
+	l, err := CreateLog(path, magic)
 	require.NoError(t, err)
 	for _, v := range values {
-		w := batchWriter{log: l}
-		w.start()
-		w.record(recordSum, "k", v)
-		require.NoError(t, w.finish())
+		w := Batch{Log: l}
+		w.Start()
+		w.Record(4, "k", v)
+		require.NoError(t, w.Finish())
 	}
-	require.NoError(t, l.sync(time.Unix(1, 0), 0, nil))
-	require.NoError(t, l.close())
+	require.NoError(t, l.Sync(time.Unix(1, 0), 0, nil))
+	require.NoError(t, l.Close())
 }
 
 func replayAll(t testing.TB, path string) (batches [][]byte, damaged bool) {
 	t.Helper()
-	damaged, err := replayLog(path, func(b []byte) error {
+	damaged, err := ReplayLog(path, magic, func(b []byte) error {
 		batches = append(batches, bytes.Clone(b))
 		return nil
 	})
@@ -37,7 +39,7 @@ func replayAll(t testing.TB, path string) (batches [][]byte, damaged bool) {
 
 func TestReplayLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.1")
-	large := bytes.Repeat([]byte("x"), maxFrame)
+	large := bytes.Repeat([]byte("x"), MaxFrame)
 	writeLog(t, path, []byte("one"), large, []byte("three"))
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -47,7 +49,7 @@ func TestReplayLog(t *testing.T) {
 	require.Equal(t, "\x04\x01k\x03one", string(batches[0]))
 	require.True(t, bytes.HasSuffix(batches[1], large))
 	// Wherever it is cut, what is whole is there, and a cut is no damage.
-	for _, cut := range []int{0, 5, len(logMagic), len(logMagic) + 3, len(logMagic) + frameHead + 2, len(whole) - 1, len(whole) - 20, len(whole) / 2} {
+	for _, cut := range []int{0, 5, len(magic), len(magic) + 3, len(magic) + frameHead + 2, len(whole) - 1, len(whole) - 20, len(whole) / 2} {
 		require.NoError(t, os.WriteFile(path, whole[:cut], 0o600))
 		batches, damaged := replayAll(t, path)
 		require.False(t, damaged, "cut at %d", cut)

@@ -1,4 +1,7 @@
-package jobstats
+// Package durable keeps state on disk such that a kill at any moment costs nothing that was said to be written: a log of
+// checksummed batches, and behind it a bbolt file that the log is folded into on a slower beat. What a batch or a record
+// means is its user's.
+package durable
 
 import (
 	"encoding/binary"
@@ -11,17 +14,17 @@ import (
 	"time"
 )
 
-// The log holds what changed since the store was written, a batch a gather, in frames: the length and the CRC-32C of
-// what follows, 4 bytes each, little-endian; a byte that is 1 in the batch's last frame; and records. A batch counts as
-// a whole or not at all.
+// A log holds what changed since the store was written, in batches, each of frames: the length and the CRC-32C of what
+// follows, 4 bytes each, little-endian; a byte that is 1 in the batch's last frame; and records. A batch counts as a
+// whole or not at all. In front of all stands a line of the user's, its magic.
 const (
-	logMagic  = "telegraf-hpc jobstats log 1\n"
 	frameHead = 8
-	maxFrame  = 1 << 20 // about
+	// MaxFrame is about the size at which a batch goes on in another frame, in bytes.
+	MaxFrame = 1 << 20
 )
 
-// logFile is an append-only log.
-type logFile struct {
+// Log is an append-only log.
+type Log struct {
 	f      *os.File
 	size   int64 // up to the end of the last whole batch
 	ahead  int64 // the frames behind it
@@ -30,14 +33,14 @@ type logFile struct {
 	broken bool // the end of the file may be a part of a batch
 }
 
-// createLog makes an empty log, and makes sure that it is still there after a power cut.
-func createLog(path string) (*logFile, error) {
+// CreateLog makes an empty log that begins with magic, and makes sure that it is still there after a power cut.
+func CreateLog(path, magic string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	l := &logFile{f: f, size: int64(len(logMagic))}
-	if _, err = f.WriteString(logMagic); err == nil {
+	l := &Log{f: f, size: int64(len(magic))}
+	if _, err = f.WriteString(magic); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
@@ -57,9 +60,12 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// Size gives the size of the log up to its last whole batch, in bytes.
+func (l *Log) Size() int64 { return l.size }
+
 // append writes a frame, whose head is still free. After an error all frames of the batch are gone, at the next append
 // at the latest.
-func (l *logFile) append(frame []byte, last bool, fault faults) error {
+func (l *Log) append(frame []byte, last bool, fault Faults) error {
 	if l.broken {
 		if err := l.f.Truncate(l.size); err != nil {
 			return err
@@ -85,50 +91,54 @@ func (l *logFile) append(frame []byte, last bool, fault faults) error {
 	return nil
 }
 
-// batchWriter writes the records of a batch. A batch without any is not written.
-type batchWriter struct {
-	log     *logFile
-	fault   faults
-	b       []byte // the frame
+// Batch writes the records of a batch into a log. A batch without any is not written.
+type Batch struct {
+	Log     *Log
+	Fault   Faults
+	Frame   []byte // the frame that is being made; its memory may be used again for the next batch
+	Written int64  // bytes
+
 	records bool
-	written int64
 	err     error
 }
 
-func (w *batchWriter) start() { w.b = append(w.b[:0], make([]byte, frameHead+1)...) }
+// Start begins a frame. Before the first Record the user may append a head to Frame.
+func (w *Batch) Start() { w.Frame = append(w.Frame[:0], make([]byte, frameHead+1)...) }
 
-func (w *batchWriter) record(kind byte, key string, value []byte) {
+// Record adds a record.
+func (w *Batch) Record(kind byte, key string, value []byte) {
 	w.records = true
-	w.b = appendString(appendString(append(w.b, kind), key), value)
-	if len(w.b) >= maxFrame {
+	w.Frame = AppendString(AppendString(append(w.Frame, kind), key), value)
+	if len(w.Frame) >= MaxFrame {
 		w.flush(false)
-		w.start()
+		w.Start()
 	}
 }
 
-func (w *batchWriter) flush(last bool) {
+func (w *Batch) flush(last bool) {
 	if w.err == nil {
-		w.err = w.log.append(w.b, last, w.fault)
-		w.written += int64(len(w.b))
+		w.err = w.Log.append(w.Frame, last, w.Fault)
+		w.Written += int64(len(w.Frame))
 	}
 }
 
-func (w *batchWriter) finish() error {
+// Finish writes what is left. After an error nothing of the batch counts.
+func (w *Batch) Finish() error {
 	if w.records {
 		w.flush(true)
 	}
 	if w.err != nil {
-		w.log.broken = true
+		w.Log.broken = true
 	}
 	return w.err
 }
 
-// sync syncs the log, if it was not synced for an interval.
-func (l *logFile) sync(now time.Time, interval time.Duration, fault faults) error {
+// Sync syncs the log, if it was not synced for an interval.
+func (l *Log) Sync(now time.Time, interval time.Duration, fault Faults) error {
 	if !l.dirty || interval > 0 && now.Sub(l.synced) < interval && now.After(l.synced) {
 		return nil
 	}
-	if err := fault.at("sync"); err != nil {
+	if err := fault.At("sync"); err != nil {
 		return err
 	}
 	if err := l.f.Sync(); err != nil {
@@ -138,11 +148,12 @@ func (l *logFile) sync(now time.Time, interval time.Duration, fault faults) erro
 	return nil
 }
 
-func (l *logFile) close() error { return l.f.Close() }
+// Close closes the file; it does not sync it.
+func (l *Log) Close() error { return l.f.Close() }
 
-// replayLog calls apply with the payload of each whole batch. A part of a batch at the end is what a kill leaves, and
+// ReplayLog calls apply with the payload of each whole batch. A part of a batch at the end is what a kill leaves, and
 // no damage. damaged tells that there is something else behind the last good batch.
-func replayLog(path string, apply func(batch []byte) error) (damaged bool, err error) {
+func ReplayLog(path, magic string, apply func(batch []byte) error) (damaged bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
@@ -152,16 +163,16 @@ func replayLog(path string, apply func(batch []byte) error) (damaged bool, err e
 	if err != nil {
 		return false, err
 	}
-	magic := make([]byte, len(logMagic))
-	if _, err := io.ReadFull(f, magic); err != nil {
+	start := make([]byte, len(magic))
+	if _, err := io.ReadFull(f, start); err != nil {
 		// It was killed while it made the log.
 		return false, nil
 	}
-	if string(magic) != logMagic {
+	if string(start) != magic {
 		return true, nil
 	}
 	var batch []byte
-	for left := info.Size() - int64(len(logMagic)); left > 0; {
+	for left := info.Size() - int64(len(magic)); left > 0; {
 		frame, torn, err := readFrame(f, left)
 		if err != nil || torn {
 			return false, err
@@ -192,7 +203,7 @@ func readFrame(f io.Reader, left int64) (frame []byte, torn bool, err error) {
 	}
 	size := int64(binary.LittleEndian.Uint32(head[:]))
 	if size > left-frameHead {
-		return nil, size <= 2*maxFrame, nil
+		return nil, size <= 2*MaxFrame, nil
 	}
 	if size == 0 {
 		return nil, false, nil
@@ -208,10 +219,11 @@ func readFrame(f io.Reader, left int64) (frame []byte, torn bool, err error) {
 	return frame, false, nil
 }
 
-// faults lets a test stop the writer at each point where it could be killed. A nil one does nothing.
-type faults func(point string) error
+// Faults lets a test stop the writer at each point where it could be killed. A nil one does nothing.
+type Faults func(point string) error
 
-func (f faults) at(point string) error {
+// At gives the test's error for a point.
+func (f Faults) At(point string) error {
 	if f == nil {
 		return nil
 	}
@@ -219,11 +231,11 @@ func (f faults) at(point string) error {
 }
 
 // write writes b at an offset, or, when the test says so, a part of it.
-func (f faults) write(w io.WriterAt, b []byte, at int64) (int, error) {
-	if err := f.at("before write"); err != nil {
+func (f Faults) write(w io.WriterAt, b []byte, at int64) (int, error) {
+	if err := f.At("before write"); err != nil {
 		return 0, err
 	}
-	if err := f.at("half write"); err != nil {
+	if err := f.At("half write"); err != nil {
 		n, _ := w.WriteAt(b[:len(b)/2], at)
 		return n, err
 	}
@@ -231,5 +243,5 @@ func (f faults) write(w io.WriterAt, b []byte, at int64) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	return n, f.at("after write")
+	return n, f.At("after write")
 }
