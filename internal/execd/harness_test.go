@@ -23,6 +23,9 @@ import (
 // childVariable makes the test binary run Main with one test plugin instead of its tests.
 const childVariable = "EXECD_TEST_CHILD"
 
+// lineProcessorKind is a processor that reads lines itself.
+const lineProcessorKind = "line processors"
+
 func TestMain(m *testing.M) {
 	switch os.Getenv(childVariable) {
 	case kindInput:
@@ -30,6 +33,9 @@ func TestMain(m *testing.M) {
 		Main()
 	case kindProcessor:
 		testplugin.RegisterProcessor()
+		Main()
+	case lineProcessorKind:
+		testplugin.RegisterLineProcessor()
 		Main()
 	case kindOutput:
 		testplugin.RegisterOutput()

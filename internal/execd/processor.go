@@ -5,17 +5,31 @@ import (
 	"github.com/influxdata/telegraf/models"
 )
 
+// lineProcessor is a processor that reads lines of its own itself, and leaves alone what it does not take. It is asked in
+// place of its Add where it is the only one, and its table has no filters.
+type lineProcessor interface {
+	// AddLine takes a line as it came, without its newline, and does not keep it. It tells whether it did: any other line
+	// is parsed.
+	AddLine(line []byte) bool
+	// Take reads a metric. It tells whether it has taken it: any other passes on as the bytes that it came as.
+	Take(m telegraf.Metric) bool
+}
+
 // processorChain is the tables of a processor plugin, each of which works on what the one before it gives.
 type processorChain struct {
 	program *program
 	chain   []*models.RunningProcessor
 	accs    []*accumulator // What each hands its metrics to.
 	lines   *lines
+	direct  lineProcessor // Nil where there is none.
 }
 
 func (p *program) newChain(chain []*models.RunningProcessor) *processorChain {
 	c := &processorChain{program: p, chain: chain, accs: make([]*accumulator, len(chain))}
 	c.lines = p.newLines(chain[0].Log())
+	if direct, ok := chain[0].Processor.(lineProcessor); ok && len(chain) == 1 && !chain[0].Config.Filter.IsActive() {
+		c.direct = direct
+	}
 	next := c.lines.add
 	for i := len(chain) - 1; i >= 0; i-- {
 		c.accs[i] = newAccumulator(chain[i].Log(), next)
@@ -33,6 +47,12 @@ func (c *processorChain) give(i int, m telegraf.Metric) {
 
 // process hands the metric to the first processor that takes it. A line that none takes passes on as it came.
 func (c *processorChain) process(line []byte, m telegraf.Metric) {
+	if c.direct != nil {
+		if !c.direct.Take(m) {
+			c.lines.addRaw(line)
+		}
+		return
+	}
 	for i, rp := range c.chain {
 		if ok, err := rp.Config.Filter.Select(m); ok || err != nil {
 			c.give(i, m)
@@ -58,6 +78,9 @@ func (p *program) runProcessors(chain []*models.RunningProcessor) int {
 	if err != nil {
 		p.logs.errorf("making the parser: %v", err)
 		return exitFailed
+	}
+	if c.direct != nil {
+		r.take = c.direct.AddLine
 	}
 	p.guard(func() {
 		for open := true; open; open, _ = r.more(nil) {

@@ -185,3 +185,29 @@ func TestProcessorEndsWithinFiveSeconds(t *testing.T) {
 		})
 	}
 }
+
+func TestProcessorThatReadsLinesItself(t *testing.T) {
+	t.Parallel()
+	lines := strings.Join([]string{
+		`raw it is`, // No line protocol: nobody else reads it.
+		`other,z=1,a=2  f=1i,g=2.50  17  `,
+		`taken f=1i 17`,
+		`garbage`,
+		`other s="raw
+raw" 18`,
+		`raw f=1i`,
+		`last f=1 19`,
+	}, "\n") + "\n"
+	status, stdout, stderr := run(t, lineProcessorKind, "", lines)
+	require.Equal(t, 0, status)
+	require.Equal(t, "other,z=1,a=2  f=1i,g=2.50  17  \nother s=\"raw\nraw\" 18\nlast f=1 19\ntook raw=2i,taken=1i,added=0i 1\n", stdout)
+	require.Equal(t, "E! [processors.test_processor] A line of standard input is dropped: metric parse error: expected tag at 1:8: \"garbage\"\n", stderr)
+
+	// With filters of its own, and with others in its file, it is a processor like any other.
+	for _, conf := range []string{"[[processors.test_processor]]\n  namedrop = [\"other\"]\n", "[[processors.test_processor]]\n  key = \"one\"\n  order = 1\n[[processors.test_processor]]\n  order = 2\n"} {
+		status, stdout, _ = run(t, lineProcessorKind, conf, "raw f=1i 1\n")
+		require.Equal(t, 0, status)
+		require.Contains(t, stdout, "seen=yes f=1i 1\n")
+		require.Contains(t, stdout, "took raw=0i,taken=0i,")
+	}
+}

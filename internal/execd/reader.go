@@ -35,6 +35,7 @@ type reader struct {
 	split    splitter
 	parser   influx.Parser
 	complain complaints
+	take     func(line []byte) bool // Tells of a line whether the plugin has read it itself; nil where none does.
 
 	stop     <-chan struct{} // Nil once it was seen closed.
 	drained  <-chan time.Time
@@ -46,7 +47,8 @@ func (p *program) newReader() (*reader, error) {
 	return r, r.parser.Init()
 }
 
-// next gives the next line that holds a metric, and that metric. Without one it gives nil.
+// next gives the next line that holds a metric, and that metric, but for those that the plugin reads itself. Without one
+// it gives nil.
 func (r *reader) next() ([]byte, telegraf.Metric) {
 	for {
 		line := r.split.next()
@@ -55,6 +57,9 @@ func (r *reader) next() ([]byte, telegraf.Metric) {
 		}
 		if len(line) > r.split.limit {
 			r.drop(line, errTooLong)
+			continue
+		}
+		if r.take != nil && r.take(line) {
 			continue
 		}
 		metrics, err := r.parser.Parse(line)

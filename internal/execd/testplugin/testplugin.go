@@ -3,6 +3,7 @@
 package testplugin
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -246,6 +247,41 @@ func (p *Processor) Stop() {
 	}
 }
 
+// LineProcessor is a Processor that reads lines itself: those that begin with "raw" it takes as they are, those of the
+// measurement "taken" it takes as metrics, and all others it leaves alone. It tells of what it took when it is stopped.
+type LineProcessor struct {
+	Processor
+
+	raw, taken int
+}
+
+// AddLine takes a line as it came.
+func (p *LineProcessor) AddLine(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte("raw")) {
+		return false
+	}
+	p.raw++
+	if err := p.call("line"); err != nil {
+		p.Log.Error(err)
+	}
+	return true
+}
+
+// Take reads a metric.
+func (p *LineProcessor) Take(m telegraf.Metric) bool {
+	if m.Name() != "taken" {
+		return false
+	}
+	p.taken++
+	return true
+}
+
+// Stop is a telegraf.StreamingProcessor's.
+func (p *LineProcessor) Stop() {
+	fields := []*telegraf.Field{{Key: "raw", Value: int64(p.raw)}, {Key: "taken", Value: int64(p.taken)}, {Key: "added", Value: int64(p.seen)}}
+	p.acc.AddMetric(NewMetric("took", nil, fields, time.Unix(0, 1)))
+}
+
 // Output writes metrics to a file.
 type Output struct {
 	Common
@@ -307,6 +343,13 @@ func RegisterInput() {
 func RegisterProcessor() {
 	processors.AddStreaming("test_processor", func() telegraf.StreamingProcessor {
 		return &Processor{Key: "seen", Value: "yes"}
+	})
+}
+
+// RegisterLineProcessor puts processors.test_processor into Telegraf's registry, of a kind that reads lines itself.
+func RegisterLineProcessor() {
+	processors.AddStreaming("test_processor", func() telegraf.StreamingProcessor {
+		return &LineProcessor{Processor: Processor{Key: "seen", Value: "yes"}}
 	})
 }
 
