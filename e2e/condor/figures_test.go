@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,8 @@ func startPlugin(t testing.TB, configuration string) *plugin {
 // gather gathers once, and gives how many metrics there are of each measurement, and the fields of condor_q_self.
 func (p *plugin) gather() (counts map[string]int, self map[string]float64) {
 	p.t.Helper()
+	// A gather ends a moment after its last line, and until then the plugin skips what it is asked.
+	time.Sleep(time.Second)
 	_, err := p.stdin.Write([]byte("\n"))
 	require.NoError(p.t, err)
 	counts = make(map[string]int)
