@@ -84,8 +84,9 @@ func (p *CondorQ) askQueues(target []string, answer *scheddAnswer) {
 		tally := answer.tally.queue
 		var err error
 		if q.Constraint != "" {
-			tally = newQueueTally(p.bounds())
-			err = p.eachJob(target, q.Constraint, newJobColumns(jobCounts), func(j *job) { tally.add(p.bounds(), j) })
+			bounds := p.bounds()
+			tally = newQueueTally(bounds)
+			err = p.eachJob(target, q.Constraint, newJobColumns(jobCounts), func(j *job) { tally.add(bounds, j) })
 		}
 		if err != nil {
 			err = fmt.Errorf("queue %q: %w", q.Name, err)
