@@ -20,6 +20,8 @@ import (
 
 	"telegraf-hpc/internal/command"
 	"telegraf-hpc/internal/said"
+	"telegraf-hpc/internal/series"
+	"telegraf-hpc/internal/users"
 )
 
 //go:embed sample.conf
@@ -53,7 +55,8 @@ type CondorQ struct {
 	ctx      context.Context // ends at Stop, and with it the commands that run
 	cancel   context.CancelFunc
 	said     said.Said
-	users    naming
+	users    users.Names
+	bounds   []int64 // the upper bounds of wait_buckets in seconds
 	custom   []customAttribute
 	pools    []*pool
 	slots    chan struct{} // as many as commands may run at once
@@ -84,17 +87,9 @@ func newPlugin() *CondorQ {
 	usual, _ := groups()
 	return &CondorQ{
 		Collect: usual, Timeout: config.Duration(10 * time.Second), HistoryTimeout: config.Duration(time.Minute),
-		MaxOutput: 512 << 20, MaxParallel: 8, Users: "name", MaxUsers: 1000, WaitBuckets: hours(1./60, 5./60, .25, 1, 4, 12, 24, 72, 168),
+		MaxOutput: 512 << 20, MaxParallel: 8, Users: "name", MaxUsers: 1000, WaitBuckets: series.Hours[config.Duration](1./60, 5./60, .25, 1, 4, 12, 24, 72, 168),
 		JobInterval: config.Duration(5 * time.Minute), StateDirectory: "/var/lib/telegraf-hpc/condor_q", now: time.Now,
 	}
-}
-
-func hours(h ...float64) []config.Duration {
-	durations := make([]config.Duration, len(h))
-	for i := range h {
-		durations[i] = config.Duration(time.Duration(h[i] * float64(time.Hour)).Round(time.Second))
-	}
-	return durations
 }
 
 // SampleConfig returns the configuration with every option.
@@ -105,7 +100,8 @@ func (p *CondorQ) Init() error {
 	if err := errors.Join(p.checkCollect(), p.checkQueues(), p.checkNames(), p.checkNumbers(), p.checkBuckets(), p.checkAttributes()); err != nil {
 		return err
 	}
-	if err := p.users.init(p.Users, p.PseudonymKey); err != nil {
+	var err error
+	if p.users, err = users.New(p.Users, &p.PseudonymKey); err != nil {
 		return err
 	}
 	if p.run == nil {
@@ -197,17 +193,9 @@ func (p *CondorQ) checkNumbers() error {
 	return nil
 }
 
-func (p *CondorQ) checkBuckets() error {
-	if len(p.WaitBuckets) == 0 {
-		return errors.New("option wait_buckets: empty")
-	}
-	last := time.Duration(0)
-	for _, b := range p.WaitBuckets {
-		bound := time.Duration(b)
-		if bound <= last || bound%time.Second != 0 {
-			return fmt.Errorf("option wait_buckets: %s: must be whole seconds, each more than the one before", bound)
-		}
-		last = bound
+func (p *CondorQ) checkBuckets() (err error) {
+	if p.bounds, err = series.Bounds(p.WaitBuckets); err != nil {
+		return fmt.Errorf("option wait_buckets: %w", err)
 	}
 	return nil
 }
@@ -229,15 +217,6 @@ func (p *CondorQ) checkAttributes() error {
 	return nil
 }
 
-// bounds gives the upper bounds of wait_buckets in seconds.
-func (p *CondorQ) bounds() []int64 {
-	bounds := make([]int64, len(p.WaitBuckets))
-	for i, b := range p.WaitBuckets {
-		bounds[i] = int64(time.Duration(b) / time.Second)
-	}
-	return bounds
-}
-
 // collects tells whether one of the groups is asked for.
 func (p *CondorQ) collects(groups ...string) bool {
 	return slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(p.Collect, group) })
@@ -251,7 +230,7 @@ func (p *CondorQ) Stop() {
 	p.cancel()
 	for _, pool := range p.pools {
 		for _, s := range pool.schedds {
-			if err := s.state.close(); err != nil {
+			if err := s.state.Close(); err != nil {
 				p.Log.Errorf("Closing the state of schedd %q: %v", s.name, err)
 			}
 		}

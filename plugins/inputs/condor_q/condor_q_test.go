@@ -23,6 +23,7 @@ import (
 
 	"telegraf-hpc/internal/command"
 	"telegraf-hpc/internal/plugintest"
+	"telegraf-hpc/internal/series"
 )
 
 // rig is a plugin that finds what HTCondor's commands print in files.
@@ -204,7 +205,7 @@ func TestInitErrors(t *testing.T) {
 		{"max_users", func(p *CondorQ) { p.MaxUsers = 0 }, "option max_users: must be at least 1"},
 		{"job_interval", func(p *CondorQ) { p.JobInterval = -1 }, "option job_interval: must not be negative"},
 		{"no bucket", func(p *CondorQ) { p.WaitBuckets = nil }, "option wait_buckets: empty"},
-		{"order", func(p *CondorQ) { p.WaitBuckets = hours(1, 1) },
+		{"order", func(p *CondorQ) { p.WaitBuckets = series.Hours[config.Duration](1, 1) },
 			"option wait_buckets: 1h0m0s: must be whole seconds, each more than the one before"},
 		{"part of a second", func(p *CondorQ) { p.WaitBuckets = []config.Duration{config.Duration(1500 * time.Millisecond)} },
 			"option wait_buckets: 1.5s: must be whole seconds, each more than the one before"},

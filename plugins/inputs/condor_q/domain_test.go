@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/internal/series"
 )
 
 func TestJobStatus(t *testing.T) {
@@ -86,19 +88,9 @@ func TestWaits(t *testing.T) {
 	} {
 		q.add(bounds, &j)
 	}
-	require.Equal(t, histogram{counts: []int64{2, 1, 1}, sum: 60 + 61 + 1060}, q.waits)
+	require.Equal(t, series.Histogram{Counts: []int64{2, 1, 1}, Sum: 60 + 61 + 1060}, q.waits)
 	require.Equal(t, int64(1060), q.oldest)
 	require.Equal(t, int64(absent), newQueueTally(bounds).oldest)
-}
-
-func TestGone(t *testing.T) {
-	var f fading[string]
-	require.Empty(t, gone(&f, 1000, map[string]int{"a": 1, "b": 1}))
-	require.Equal(t, []string{"b"}, gone(&f, 1030, map[string]int{"a": 1}))
-	require.Equal(t, []string{"b"}, gone(&f, 1600, map[string]int{"a": 1}), "zeros for ten minutes")
-	require.Empty(t, gone(&f, 1630, map[string]int{"a": 1}))
-	require.NotContains(t, f, "b", "it is forgotten")
-	require.Empty(t, gone(&f, 1600, map[string]int{"a": 1}), "a clock that goes back")
 }
 
 // What a partitionable slot has itself is what is left of it; a slot that takes no jobs has nothing to give.

@@ -2,6 +2,7 @@ package condor_q
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"github.com/influxdata/telegraf"
 
 	"telegraf-hpc/internal/command"
+	"telegraf-hpc/internal/series"
+	"telegraf-hpc/internal/users"
 	"telegraf-hpc/internal/version"
 )
 
@@ -177,7 +180,7 @@ func (p *CondorQ) tellPool(o *out, answer *poolAnswer) {
 		for key, sum := range answer.slots {
 			o.add("condor_slots", key.tags(p.PartitionAttribute), sum.fields())
 		}
-		for _, key := range gone(&answer.shownSlots, o.now.Unix(), answer.slots) {
+		for _, key := range series.Gone(&answer.shownSlots, o.now.Unix(), answer.slots) {
 			o.add("condor_slots", key.tags(p.PartitionAttribute), new(slotSum).fields())
 		}
 	}
@@ -188,9 +191,9 @@ func (p *CondorQ) tellPool(o *out, answer *poolAnswer) {
 }
 
 func (k slotKey) tags(partition string) map[string]string {
-	tags := map[string]string{"state": known(k.state), "type": known(k.kind)}
+	tags := map[string]string{"state": series.Known(k.state), "type": series.Known(k.kind)}
 	if partition != "" {
-		tags["partition"] = known(k.partition)
+		tags["partition"] = series.Known(k.partition)
 	}
 	return tags
 }
@@ -210,16 +213,16 @@ func (p *CondorQ) tellPriorities(o *out, prios []priority) {
 			weights[r.name] = weight{r.weightedUsed, r.weightedUsage}
 		}
 	}
-	names := p.users.busiest(weights, p.MaxUsers)
+	names := users.Heaviest(&p.users, weights, weight.compare, p.MaxUsers)
 	for _, r := range prios {
-		tags := map[string]string{"by": "group", "group": known(r.group)}
+		tags := map[string]string{"by": "group", "group": series.Known(r.group)}
 		if r.isGroup {
 			if r.name != "<none>" {
 				tags["group"] = r.name
 			}
 		} else {
 			name := names[r.name]
-			if name == "" || name == otherUsers {
+			if name == "" || name == users.Others {
 				continue // Priorities have no sum.
 			}
 			tags["by"], tags["submitter"] = "submitter", name
@@ -270,18 +273,14 @@ func (p *CondorQ) tellQueue(o *out, name string, tally *queueTally) {
 	if !p.collects("wait") {
 		return
 	}
-	// As the histograms of Telegraf and Prometheus: the bucket of a bound counts all waits up to it.
-	var count int64
-	for i, n := range tally.waits.counts {
-		count += n
-		withBound := tags()
-		withBound["le"] = "+Inf"
-		if i < len(p.WaitBuckets) {
-			withBound["le"] = strconv.FormatInt(p.bounds()[i], 10)
-		}
-		o.add("condor_wait", withBound, map[string]any{"bucket": count})
-	}
-	o.add("condor_wait", tags(), map[string]any{"count": count, "sum": tally.waits.sum})
+	tally.waits.Rows(p.bounds, tags, func(tags map[string]string, fields map[string]any) { o.add("condor_wait", tags, fields) })
+}
+
+// weight is what decides which users are shown by name where there are too many.
+type weight struct{ first, second float64 }
+
+func (w weight) compare(other weight) int {
+	return cmp.Or(cmp.Compare(w.first, other.first), cmp.Compare(w.second, other.second))
 }
 
 // userNames gives the names under which users are shown: those with the most cores, and then the most jobs, in all pools
@@ -299,7 +298,7 @@ func (p *CondorQ) userNames(answers []*poolAnswer) map[string]string {
 			}
 		}
 	}
-	return p.users.busiest(weights, p.MaxUsers)
+	return users.Heaviest(&p.users, weights, weight.compare, p.MaxUsers)
 }
 
 func (p *CondorQ) tellUsers(o *out, s *scheddAnswer, names map[string]string) {
@@ -309,8 +308,8 @@ func (p *CondorQ) tellUsers(o *out, s *scheddAnswer, names map[string]string) {
 	shown := make(map[userKey]*amounts, len(s.tally.users))
 	for key, sum := range s.tally.users {
 		key.user = names[key.user]
-		if key.user == otherUsers {
-			key.group = otherUsers // Groups of theirs may have their names.
+		if key.user == users.Others {
+			key.group = users.Others // Groups of theirs may have their names.
 		}
 		if shown[key] == nil {
 			shown[key] = new(amounts)
@@ -320,13 +319,13 @@ func (p *CondorQ) tellUsers(o *out, s *scheddAnswer, names map[string]string) {
 	for key, sum := range shown {
 		o.add("condor_user", key.tags(), sum.userFields())
 	}
-	for _, key := range gone(&s.shownUsers, o.now.Unix(), shown) {
+	for _, key := range series.Gone(&s.shownUsers, o.now.Unix(), shown) {
 		o.add("condor_user", key.tags(), new(amounts).userFields())
 	}
 }
 
 func (k userKey) tags() map[string]string {
-	tags := map[string]string{"group": known(k.group)}
+	tags := map[string]string{"group": series.Known(k.group)}
 	if k.user != "" {
 		tags["user"] = k.user
 	}
@@ -344,7 +343,7 @@ func (p *CondorQ) tellHolds(o *out, s *scheddAnswer) {
 		return
 	}
 	add := func(code, jobs, oldest int64) {
-		tags := map[string]string{"code": known(""), "reason": holdReason(code)}
+		tags := map[string]string{"code": series.Known(""), "reason": holdReason(code)}
 		if code != absent {
 			tags["code"] = strconv.FormatInt(code, 10)
 		}
@@ -357,7 +356,7 @@ func (p *CondorQ) tellHolds(o *out, s *scheddAnswer) {
 	for code, sum := range s.tally.holds {
 		add(code, sum.jobs, sum.oldest)
 	}
-	for _, code := range gone(&s.shownHolds, o.now.Unix(), s.tally.holds) {
+	for _, code := range series.Gone(&s.shownHolds, o.now.Unix(), s.tally.holds) {
 		add(code, 0, 0)
 	}
 }
@@ -367,7 +366,7 @@ func (p *CondorQ) tellJobs(o *out, jobs []job) {
 	r := newRows(o.acc, "condor_job", o.tags(nil))
 	for i := range jobs {
 		j := &jobs[i]
-		j.user = p.users.name(j.user)
+		j.user, _ = p.users.Name(j.user)
 		r.fields.reset()
 		j.fields(&r.fields)
 		r.fields.add("state", j.status.String())
@@ -388,7 +387,7 @@ func (p *CondorQ) tellFinished(o *out, jobs []finishedJob) {
 			r = newRows(o.acc, "condor_finished", o.tags(map[string]string{"state": j.status.String()}))
 			byState[j.status] = r
 		}
-		j.user = p.users.name(j.user)
+		j.user, _ = p.users.Name(j.user)
 		r.fields.reset()
 		j.fields(&r.fields, p.custom)
 		r.emit(momentOf(j.done, &j.job))

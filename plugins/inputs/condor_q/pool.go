@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"telegraf-hpc/internal/series"
+	"telegraf-hpc/internal/statefile"
 )
 
 const (
@@ -25,7 +28,7 @@ type pool struct {
 	looked  time.Time // for it
 	schedds map[string]*schedd
 
-	shownSlots fading[slotKey]
+	shownSlots series.Fading[slotKey]
 }
 
 // schedd is what is remembered of a schedd from gather to gather.
@@ -33,10 +36,10 @@ type schedd struct {
 	name   string
 	listed time.Time // when the collector named it last; zero where only the options do
 
-	shownUsers fading[userKey]
-	shownHolds fading[int64]
+	shownUsers series.Fading[userKey]
+	shownHolds series.Fading[int64]
 
-	state   stateFile
+	state   statefile.File
 	opened  bool
 	cursor  cursor  // what is known to have left
 	pending *cursor // what has left if the gather was not cut off
@@ -315,7 +318,7 @@ func (p *CondorQ) priorities(pool *pool) (rows []priority, err error) {
 
 // forget lets go of a schedd.
 func (p *CondorQ) forget(s *schedd) {
-	if err := s.state.close(); err != nil {
+	if err := s.state.Close(); err != nil {
 		p.Log.Errorf("Closing the state of schedd %q: %v", s.name, err)
 	}
 }

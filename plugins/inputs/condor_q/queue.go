@@ -1,5 +1,7 @@
 package condor_q
 
+import "telegraf-hpc/internal/series"
+
 // amounts are sums over jobs. Those of the scheduler universe, which DAGMan runs in, are apart, as in condor_q's totals.
 type amounts struct {
 	states    [suspended + 1]int64
@@ -64,13 +66,13 @@ func (a *amounts) fields() map[string]any {
 // queueTally is what is counted of the jobs of a queue.
 type queueTally struct {
 	amounts
-	waits          histogram
+	waits          series.Histogram
 	oldest         int64 // seconds that the idle job waits that waits longest; absent where there is none
 	unmaterialized int64 // absent where nobody knows
 }
 
 func newQueueTally(bounds []int64) *queueTally {
-	return &queueTally{waits: histogram{counts: make([]int64, len(bounds)+1)}, oldest: absent, unmaterialized: absent}
+	return &queueTally{waits: series.NewHistogram(bounds), oldest: absent, unmaterialized: absent}
 }
 
 func (q *queueTally) add(bounds []int64, j *job) {
@@ -79,7 +81,7 @@ func (q *queueTally) add(bounds []int64, j *job) {
 		return
 	}
 	if wait := waitOf(j); wait != absent {
-		q.waits.observe(bounds, wait)
+		q.waits.Observe(bounds, wait, 1)
 		q.oldest = max(q.oldest, wait)
 	}
 }
@@ -95,21 +97,6 @@ func waitOf(j *job) int64 {
 		return absent
 	}
 	return max(j.now-since, 0)
-}
-
-// histogram counts waits by their length.
-type histogram struct {
-	counts []int64 // by bound, each wait once; the last is of those longer than all bounds
-	sum    int64   // seconds
-}
-
-func (h *histogram) observe(bounds []int64, seconds int64) {
-	i := 0
-	for i < len(bounds) && seconds > bounds[i] {
-		i++
-	}
-	h.counts[i]++
-	h.sum += seconds
 }
 
 // userKey is whose jobs they are.
@@ -165,31 +152,4 @@ func (t *jobTally) addHold(j *job) {
 	if j.entered > 0 && j.now > 0 {
 		sum.oldest = max(sum.oldest, j.now-j.entered)
 	}
-}
-
-// fadeAfter is how long a series that has come to nothing is emitted as zeros, in seconds, so that what was last seen of
-// it is not taken for how it is now.
-const fadeAfter = 600
-
-// fading knows when each series was last there.
-type fading[K comparable] map[K]int64
-
-// gone notes which series are there now, and gives those that were there not long ago and are not.
-func gone[K comparable, V any](f *fading[K], now int64, present map[K]V) []K {
-	if *f == nil {
-		*f = make(fading[K])
-	}
-	for key := range present {
-		(*f)[key] = now
-	}
-	var missing []K
-	for key, seen := range *f {
-		switch age := now - seen; {
-		case age > fadeAfter || age < 0:
-			delete(*f, key)
-		case age > 0:
-			missing = append(missing, key)
-		}
-	}
-	return missing
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"telegraf-hpc/internal/statefile"
 )
 
 // askSchedd asks a schedd for its queue and for what left it. Where the first question fails, it is not asked another,
@@ -46,7 +48,7 @@ func (p *CondorQ) jobs(target []string, details jobDetail) (*jobTally, error) {
 			return parseAds(r, newAttributes(), func(*ad) error { return nil })
 		}, "condor_q", args...)
 	}
-	tally := newJobTally(p.bounds())
+	tally := newJobTally(p.bounds)
 	err := p.eachJob(target, "", newJobColumns(details, p.custom...), func(j *job) { tally.add(j, details) })
 	if err != nil {
 		return nil, err
@@ -84,9 +86,8 @@ func (p *CondorQ) askQueues(target []string, answer *scheddAnswer) {
 		tally := answer.tally.queue
 		var err error
 		if q.Constraint != "" {
-			bounds := p.bounds()
-			tally = newQueueTally(bounds)
-			err = p.eachJob(target, q.Constraint, newJobColumns(jobCounts), func(j *job) { tally.add(bounds, j) })
+			tally = newQueueTally(p.bounds)
+			err = p.eachJob(target, q.Constraint, newJobColumns(jobCounts), func(j *job) { tally.add(p.bounds, j) })
 		}
 		if err != nil {
 			err = fmt.Errorf("queue %q: %w", q.Name, err)
@@ -209,7 +210,7 @@ func (p *CondorQ) startHistory(target []string, s *schedd) error {
 		return err
 	}
 	s.cursor = *s.cursor.start(records)
-	return s.state.save(&s.cursor)
+	return s.save()
 }
 
 // openHistory opens the state of a schedd, once.
@@ -218,7 +219,7 @@ func (p *CondorQ) openHistory(pool *pool, s *schedd) error {
 		return nil
 	}
 	state, cursor, err := openState(p.StateDirectory, pool.tag, s.name)
-	var damaged *damagedError
+	var damaged *statefile.DamagedError
 	if errors.As(err, &damaged) {
 		p.Log.Warnf("Schedd %q: %v; what left its queue before now is not told", s.name, err)
 		err = nil
@@ -241,5 +242,5 @@ func (s *schedd) confirm() error {
 	if !changed {
 		return nil
 	}
-	return s.state.save(&s.cursor)
+	return s.save()
 }

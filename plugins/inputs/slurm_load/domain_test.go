@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"telegraf-hpc/internal/series"
 	"telegraf-hpc/internal/slurm"
 )
 
@@ -123,26 +124,6 @@ func TestClassifyReason(t *testing.T) {
 	}
 }
 
-func TestGone(t *testing.T) {
-	var f fading[string]
-	require.Empty(t, gone(&f, 1000, map[string]int{"a": 1, "b": 1}))
-	require.Equal(t, []string{"b"}, gone(&f, 1030, map[string]int{"a": 1}))
-	require.Equal(t, []string{"b"}, gone(&f, 1600, map[string]int{"a": 1}), "zeros for ten minutes")
-	require.Empty(t, gone(&f, 1630, map[string]int{"a": 1}))
-	require.NotContains(t, f, "b", "it is forgotten")
-	require.Empty(t, gone(&f, 1600, map[string]int{"a": 1}), "a clock that goes back")
-}
-
-func TestHistogram(t *testing.T) {
-	var h histogram
-	bounds := []int64{60, 300}
-	h.observe(bounds, 0, 1)
-	h.observe(bounds, 60, 2) // A bound belongs to its bucket.
-	h.observe(bounds, 61, 3)
-	h.observe(bounds, 1000, 4)
-	require.Equal(t, histogram{Counts: []int64{3, 3, 4}, Sum: 120 + 183 + 4000}, h)
-}
-
 // Jobs start at random, dumps are taken a little after slurmctld was asked for its clock, jobs vanish some time after
 // their end, and the plugin is restarted: each wait is counted once.
 func TestWaitsAreCountedOnce(t *testing.T) {
@@ -209,8 +190,8 @@ func TestWaitsOfJobsThatNeverStarted(t *testing.T) {
 		}[j.State])
 	}
 	require.Equal(t, []waitKey{{}}, tally.commit())
-	require.Equal(t, map[waitKey]*histogram{{}: {Counts: []int64{0, 1}, Sum: 110}}, w.started)
-	require.Equal(t, map[waitKey]*histogram{{}: {Counts: []int64{7, 0}, Sum: 210}}, tally.pending)
+	require.Equal(t, map[waitKey]*histogram{{}: {Histogram: series.Histogram{Counts: []int64{0, 1}, Sum: 110}}}, w.started)
+	require.Equal(t, map[waitKey]*histogram{{}: {Histogram: series.Histogram{Counts: []int64{7, 0}, Sum: 210}}}, tally.pending)
 }
 
 // Runs end at random, slurmdbd learns of them late, is down for a while, and the plugin dies before or after it saved:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"telegraf-hpc/internal/series"
 	"telegraf-hpc/internal/slurm"
 )
 
@@ -190,7 +191,7 @@ func (p *SlurmLoad) addEnds(o *out, created []endKey) {
 
 func addEnd(o *out, at time.Time, key endKey, s *endSum) {
 	o.addAt(at, "slurm_finished_total",
-		map[string]string{"state": known(key.State), "partition": known(key.Partition), "account": known(key.Account)},
+		map[string]string{"state": series.Known(key.State), "partition": series.Known(key.Partition), "account": series.Known(key.Account)},
 		map[string]any{
 			"runs": s.Runs, "wait_seconds": s.Wait, "elapsed_seconds": s.Elapsed, "cpu_seconds": s.CPU, "gpu_seconds": s.GPU,
 		})
@@ -217,9 +218,9 @@ func (p *SlurmLoad) addFinished(o *out, runs []slurm.Finished) {
 
 func (p *SlurmLoad) addRun(o *out, r *slurm.Finished) {
 	tags := map[string]string{
-		"account": known(r.Account), "partition": known(r.Partition), "qos": known(r.QOS), "state": known(r.State),
+		"account": series.Known(r.Account), "partition": series.Known(r.Partition), "qos": series.Known(r.QOS), "state": series.Known(r.State),
 	}
-	if name, shown := p.users.name(r.User); shown {
+	if name, shown := p.users.Name(r.User); shown {
 		tags["user"] = name
 	}
 	gpus := countGPUs(r.GPUs)

@@ -278,14 +278,6 @@ func (o *out) addAt(at time.Time, measurement string, tags map[string]string, fi
 	o.acc.AddFields(measurement, fields, tags, at)
 }
 
-// known gives a value for a tag where Slurm gives none: an empty tag would be no tag.
-func known(value string) string {
-	if value == "" {
-		return "_none"
-	}
-	return value
-}
-
 // setKnown sets a field unless its value is unknown.
 func setKnown(fields map[string]any, name string, value int64) {
 	if value >= 0 {

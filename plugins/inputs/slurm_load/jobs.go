@@ -3,6 +3,7 @@ package slurm_load
 import (
 	"time"
 
+	"telegraf-hpc/internal/series"
 	"telegraf-hpc/internal/slurm"
 )
 
@@ -49,9 +50,9 @@ func (p *SlurmLoad) addJobs(o *out, text slurm.JobText) {
 
 func (p *SlurmLoad) addJob(o *out, j *slurm.Job) {
 	tags := map[string]string{
-		"account": known(j.Account), "partition": known(j.FirstPartition()), "qos": known(j.QOS),
+		"account": series.Known(j.Account), "partition": series.Known(j.FirstPartition()), "qos": series.Known(j.QOS),
 	}
-	if name, shown := p.users.name(j.User); shown {
+	if name, shown := p.users.Name(j.User); shown {
 		tags["user"] = name
 	}
 	fields := map[string]any{

@@ -1,12 +1,12 @@
 package slurm_load
 
 import (
-	"telegraf-hpc/internal/slurm"
-)
+	"cmp"
 
-// fadeAfter is how long a series that has come to nothing is emitted as zeros, in seconds, so that what was last seen of
-// it is not taken for how it is now.
-const fadeAfter = 600
+	"telegraf-hpc/internal/series"
+	"telegraf-hpc/internal/slurm"
+	"telegraf-hpc/internal/users"
+)
 
 // amounts are sums over tasks.
 type amounts struct {
@@ -157,8 +157,8 @@ func (t *tally) addPending(j *slurm.Job, gpus int64) {
 
 // queue is what is remembered of the queue from gather to gather.
 type queue struct {
-	shownQueue   fading[queueKey]
-	shownPending fading[pendingKey]
+	shownQueue   series.Fading[queueKey]
+	shownPending series.Fading[pendingKey]
 	licenses     map[string]int64 // of the latest dump; nil if that was not sound
 	waits        waits
 }
@@ -206,27 +206,27 @@ func (p *SlurmLoad) addQueue(o *out, t *tally) {
 	for key, a := range rows {
 		o.add("slurm_queue", key.tags(), a.fields())
 	}
-	for _, key := range gone(&p.queue.shownQueue, t.now, rows) {
+	for _, key := range series.Gone(&p.queue.shownQueue, t.now, rows) {
 		o.add("slurm_queue", key.tags(), new(amounts).fields())
 	}
 }
 
 func (k queueKey) tags() map[string]string {
-	return map[string]string{"by": k.by, k.by: known(k.value), "state": k.class.String()}
+	return map[string]string{"by": k.by, k.by: series.Known(k.value), "state": k.class.String()}
 }
 
 // named gives users the names they are shown under, or leaves them out.
 func (p *SlurmLoad) named(rows map[queueKey]*amounts) map[queueKey]*amounts {
 	shown := make(map[queueKey]*amounts, len(rows))
-	users := make(map[string]int64)
+	cpus := make(map[string]int64)
 	for key, a := range rows {
 		if key.by == "user" {
-			users[key.value] += a.cpus
+			cpus[key.value] += a.cpus
 		} else {
 			shown[key] = a
 		}
 	}
-	names := p.users.busiest(users, p.MaxUsers)
+	names := users.Heaviest(&p.users, cpus, cmp.Compare[int64], p.MaxUsers)
 	for key, a := range rows {
 		name, ok := names[key.value]
 		if key.by != "user" || !ok {
@@ -258,7 +258,7 @@ func (p *SlurmLoad) addPending(o *out, t *tally) {
 		}
 		o.add("slurm_pending", key.tags(), fields)
 	}
-	for _, key := range gone(&p.queue.shownPending, t.now, t.pending) {
+	for _, key := range series.Gone(&p.queue.shownPending, t.now, t.pending) {
 		o.add("slurm_pending", key.tags(), map[string]any{
 			"tasks": int64(0), "cpus": int64(0), "gpus": int64(0), "oldest_wait_seconds": int64(0),
 		})
@@ -266,28 +266,5 @@ func (p *SlurmLoad) addPending(o *out, t *tally) {
 }
 
 func (k pendingKey) tags() map[string]string {
-	return map[string]string{"reason": known(k.reason), "partition": known(k.partition), "qos": known(k.qos)}
-}
-
-// fading knows when each series was last there.
-type fading[K comparable] map[K]int64
-
-// gone notes which series are there now, and gives those that were there not long ago and are not.
-func gone[K comparable, V any](f *fading[K], now int64, present map[K]V) []K {
-	if *f == nil {
-		*f = make(fading[K])
-	}
-	for key := range present {
-		(*f)[key] = now
-	}
-	var missing []K
-	for key, seen := range *f {
-		switch age := now - seen; {
-		case age > fadeAfter || age < 0:
-			delete(*f, key)
-		case age > 0:
-			missing = append(missing, key)
-		}
-	}
-	return missing
+	return map[string]string{"reason": series.Known(k.reason), "partition": series.Known(k.partition), "qos": series.Known(k.qos)}
 }

@@ -1,9 +1,11 @@
 package slurm_load
 
 import (
+	"cmp"
 	"strings"
 
 	"telegraf-hpc/internal/slurm"
+	"telegraf-hpc/internal/users"
 )
 
 // addScheduler emits what sdiag told. Its counters go back to 0 with Slurm's own.
@@ -27,14 +29,14 @@ func (p *SlurmLoad) addScheduler(o *out, d slurm.Diag) {
 	}
 }
 
-func (p *SlurmLoad) addRPCUsers(o *out, users []slurm.RPC) {
-	counts := make(map[string]int64, len(users))
-	for _, u := range users {
+func (p *SlurmLoad) addRPCUsers(o *out, rpcs []slurm.RPC) {
+	counts := make(map[string]int64, len(rpcs))
+	for _, u := range rpcs {
 		counts[u.Name] = u.Count
 	}
-	names := p.users.busiest(counts, p.MaxUsers)
+	names := users.Heaviest(&p.users, counts, cmp.Compare[int64], p.MaxUsers)
 	sums := make(map[string]slurm.RPC)
-	for _, u := range users {
+	for _, u := range rpcs {
 		name, ok := names[u.Name]
 		if !ok {
 			continue

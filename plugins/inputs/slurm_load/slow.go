@@ -76,7 +76,7 @@ func (p *SlurmLoad) gatherShares(o *out) error {
 	for _, s := range shares {
 		tags := map[string]string{"account": s.Account}
 		if s.User != "" {
-			name, shown := p.users.name(s.User)
+			name, shown := p.users.Name(s.User)
 			if !shown {
 				continue
 			}

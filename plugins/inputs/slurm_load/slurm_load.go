@@ -20,7 +20,9 @@ import (
 
 	"telegraf-hpc/internal/command"
 	"telegraf-hpc/internal/said"
+	"telegraf-hpc/internal/series"
 	"telegraf-hpc/internal/slurm"
+	"telegraf-hpc/internal/users"
 )
 
 //go:embed sample.conf
@@ -63,7 +65,8 @@ type SlurmLoad struct {
 	ctx      context.Context   // ends at Stop, and with it the command that runs
 	cancel   context.CancelFunc
 	said     said.Said
-	users    naming
+	users    users.Names
+	bounds   []int64 // the upper bounds of wait_buckets in seconds
 	site     site
 	schedule map[string]time.Time // when a group with an interval of its own was last asked for
 	self     self
@@ -85,21 +88,13 @@ func newPlugin() *SlurmLoad {
 	usual, _ := groups()
 	return &SlurmLoad{
 		Collect: usual, Timeout: config.Duration(10 * time.Second), MaxOutput: 512 << 20, Users: "name", MaxUsers: 1000,
-		WaitBuckets: hours(1./60, 5./60, .25, 1, 4, 12, 24, 72, 168), GPUMinCPUs: 1, GPUMinMemory: 1 << 30,
+		WaitBuckets: series.Hours[config.Duration](1./60, 5./60, .25, 1, 4, 12, 24, 72, 168), GPUMinCPUs: 1, GPUMinMemory: 1 << 30,
 		Refresh: config.Duration(4 * time.Minute), ReservationInterval: config.Duration(time.Minute),
 		LicenseInterval: config.Duration(time.Minute), FairshareInterval: config.Duration(5 * time.Minute),
 		FinishedInterval: config.Duration(time.Minute), FinishedLookback: config.Duration(24 * time.Hour),
 		StateDirectory: "/var/lib/telegraf-hpc/slurm_load", now: time.Now, hostname: os.Hostname, identity: processIdentity,
 		mark: func() string { return rand.Text()[:8] },
 	}
-}
-
-func hours(h ...float64) []config.Duration {
-	durations := make([]config.Duration, len(h))
-	for i := range h {
-		durations[i] = config.Duration(time.Duration(h[i] * float64(time.Hour)).Round(time.Second))
-	}
-	return durations
 }
 
 // SampleConfig returns the configuration with every option.
@@ -110,7 +105,8 @@ func (p *SlurmLoad) Init() error {
 	if err := errors.Join(p.checkCollect(), p.checkNumbers(), p.checkBuckets()); err != nil {
 		return err
 	}
-	if err := p.users.init(p.Users, p.PseudonymKey); err != nil {
+	var err error
+	if p.users, err = users.New(p.Users, &p.PseudonymKey); err != nil {
 		return err
 	}
 	if p.run == nil {
@@ -124,7 +120,7 @@ func (p *SlurmLoad) Init() error {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.schedule = make(map[string]time.Time)
 	p.buffers = make(map[string][]byte)
-	p.queue.init(p.bounds())
+	p.queue.init(p.bounds)
 	return nil
 }
 
@@ -172,28 +168,11 @@ func (p *SlurmLoad) checkNumbers() error {
 	return nil
 }
 
-func (p *SlurmLoad) checkBuckets() error {
-	if len(p.WaitBuckets) == 0 {
-		return errors.New("option wait_buckets: empty")
-	}
-	last := time.Duration(0)
-	for _, b := range p.WaitBuckets {
-		bound := time.Duration(b)
-		if bound <= last || bound%time.Second != 0 {
-			return fmt.Errorf("option wait_buckets: %s: must be whole seconds, each more than the one before", bound)
-		}
-		last = bound
+func (p *SlurmLoad) checkBuckets() (err error) {
+	if p.bounds, err = series.Bounds(p.WaitBuckets); err != nil {
+		return fmt.Errorf("option wait_buckets: %w", err)
 	}
 	return nil
-}
-
-// bounds gives the upper bounds of wait_buckets in seconds.
-func (p *SlurmLoad) bounds() []int64 {
-	bounds := make([]int64, len(p.WaitBuckets))
-	for i, b := range p.WaitBuckets {
-		bounds[i] = int64(time.Duration(b) / time.Second)
-	}
-	return bounds
 }
 
 // collects tells whether one of the groups is asked for.
@@ -207,7 +186,7 @@ func (*SlurmLoad) Start(telegraf.Accumulator) error { return nil }
 // Stop ends the command that runs, and lets go of the state.
 func (p *SlurmLoad) Stop() {
 	p.cancel()
-	if err := p.state.close(); err != nil {
+	if err := p.state.file.Close(); err != nil {
 		p.Log.Errorf("Closing the state: %v", err)
 	}
 }

@@ -2,9 +2,9 @@ package slurm_load
 
 import (
 	"maps"
-	"strconv"
 	"time"
 
+	"telegraf-hpc/internal/series"
 	"telegraf-hpc/internal/slurm"
 )
 
@@ -13,31 +13,8 @@ type waitKey struct{ Partition, Account, QOS string }
 
 // histogram counts waits by their length.
 type histogram struct {
-	Counts []int64 `json:"counts"` // by bound, each wait once; the last is of those longer than all bounds
-	Sum    int64   `json:"sum"`    // seconds
-	shown  time.Time
-}
-
-func (h *histogram) observe(bounds []int64, seconds, times int64) {
-	if h.Counts == nil {
-		h.Counts = make([]int64, len(bounds)+1)
-	}
-	i := 0
-	for i < len(bounds) && seconds > bounds[i] {
-		i++
-	}
-	h.Counts[i] += times
-	h.Sum += seconds * times
-}
-
-func (h *histogram) merge(more *histogram) {
-	if h.Counts == nil {
-		h.Counts = make([]int64, len(more.Counts))
-	}
-	for i, n := range more.Counts {
-		h.Counts[i] += n
-	}
-	h.Sum += more.Sum
+	series.Histogram
+	shown time.Time
 }
 
 // run is one run of a job: a requeued job starts again under its id.
@@ -53,7 +30,7 @@ type waits struct {
 	counted map[run]bool
 	shown   time.Time // when the latest dump was shown
 
-	shownPending fading[waitKey]
+	shownPending series.Fading[waitKey]
 }
 
 func (w *waits) init(bounds []int64) {
@@ -106,7 +83,7 @@ func (t *waitTally) observe(in map[waitKey]*histogram, j *slurm.Job, seconds int
 		h = new(histogram)
 		in[key] = h
 	}
-	h.observe(t.of.bounds, seconds, j.Tasks)
+	h.Observe(t.of.bounds, seconds, j.Tasks)
 }
 
 // commit makes the tally of a sound dump part of the totals, and tells which are new.
@@ -118,7 +95,7 @@ func (t *waitTally) commit() (created []waitKey) {
 			t.of.started[key] = h
 			created = append(created, key)
 		}
-		h.merge(more)
+		h.Merge(&more.Histogram)
 		h.shown = time.Time{}
 	}
 	t.of.since, t.of.counted = t.since, t.counted
@@ -131,7 +108,7 @@ func (p *SlurmLoad) addWaits(o *out, t *tally) {
 	for _, key := range t.waits.commit() {
 		// A database that looks at growth misses what is there from the first point on.
 		if !before.IsZero() && before.Before(o.now) {
-			addHistogram(o, before, w.bounds, "started", key, &histogram{Counts: make([]int64, len(w.bounds)+1)})
+			addHistogram(o, before, w.bounds, "started", key, &histogram{Histogram: series.NewHistogram(w.bounds)})
 		}
 	}
 	w.shown = o.now
@@ -142,30 +119,18 @@ func (p *SlurmLoad) addWaits(o *out, t *tally) {
 		}
 	}
 	pending := maps.Clone(t.waits.pending)
-	for _, key := range gone(&w.shownPending, t.now, pending) {
-		pending[key] = &histogram{Counts: make([]int64, len(w.bounds)+1)}
+	for _, key := range series.Gone(&w.shownPending, t.now, pending) {
+		pending[key] = &histogram{Histogram: series.NewHistogram(w.bounds)}
 	}
 	for key, h := range pending {
 		addHistogram(o, o.now, w.bounds, "pending", key, h)
 	}
 }
 
-// addHistogram emits a histogram as those of Telegraf and Prometheus are: the bucket of a bound counts all waits up to it.
 func addHistogram(o *out, at time.Time, bounds []int64, state string, key waitKey, h *histogram) {
-	tags := func() map[string]string {
+	h.Rows(bounds, func() map[string]string {
 		return map[string]string{
-			"state": state, "partition": known(key.Partition), "account": known(key.Account), "qos": known(key.QOS),
+			"state": state, "partition": series.Known(key.Partition), "account": series.Known(key.Account), "qos": series.Known(key.QOS),
 		}
-	}
-	var count int64
-	for i, n := range h.Counts {
-		count += n
-		withBound := tags()
-		withBound["le"] = "+Inf"
-		if i < len(bounds) {
-			withBound["le"] = strconv.FormatInt(bounds[i], 10)
-		}
-		o.addAt(at, "slurm_wait", withBound, map[string]any{"bucket": count})
-	}
-	o.addAt(at, "slurm_wait", tags(), map[string]any{"count": count, "sum": h.Sum})
+	}, func(tags map[string]string, fields map[string]any) { o.addAt(at, "slurm_wait", tags, fields) })
 }
