@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +104,7 @@ func TestCostOf20000Jobs(t *testing.T) {
 	t.Parallel()
 	const jobs, later = 20_000, 20
 	c := harness.StartCondor(t, harness.CondorOptions{})
+	polls := timeHistory(t, c.Bin)
 	p := startPlugin(t, fmt.Sprintf(`
 [[inputs.condor_q]]
   command_directory = %q
@@ -110,7 +112,7 @@ func TestCostOf20000Jobs(t *testing.T) {
   collect = ["finished", "job"]
   job_interval = "0s"
   timeout = "1m"
-`, c.Bin, t.TempDir()))
+`, polls.folder, t.TempDir()))
 	submit := func(n int) string {
 		return c.Submit("alice", fmt.Sprintf("executable = /bin/sleep\narguments = 1000\nrequest_cpus = 64\nbatch_name = many\nqueue %d", n))
 	}
@@ -135,10 +137,71 @@ func TestCostOf20000Jobs(t *testing.T) {
 	counts, _ := p.gather()
 	require.Equal(t, jobs, counts["condor_finished"])
 	p.gather()
-	c.Command("condor_rm", submit(later))
-	c.WaitJobs(0, "true")
-	counts, self := p.gather()
-	require.Equal(t, later, counts["condor_finished"])
-	t.Logf("a poll of the history with %d new of %d: %.3f s, %.0f bytes read", later, jobs+later, self["gather_seconds"], self["bytes_read"])
-	require.Less(t, self["bytes_read"], 1e6, "the history was not read anew")
+	// The machine has other things to do: the best of five of each counts.
+	poll, alone := math.Inf(1), math.Inf(1)
+	for range 5 {
+		c.Command("condor_rm", submit(later))
+		c.WaitJobs(0, "true")
+		counts, self := p.gather()
+		require.Equal(t, later, counts["condor_finished"])
+		require.Less(t, self["bytes_read"], 1e6, "the history was not read anew")
+		took, args := polls.last()
+		poll, alone = min(poll, took), min(alone, polls.cursor(c, args, later))
+	}
+	t.Logf("a poll of the history with %d new of %d: %.3f s; reading back to the cursor alone: %.3f s", later, jobs, poll, alone)
+	require.LessOrEqual(t, poll, 3*alone)
+}
+
+// historyTimes is a folder with HTCondor's commands, where condor_history notes how long it took, and with which arguments.
+type historyTimes struct {
+	t      testing.TB
+	folder string
+	log    string
+}
+
+func timeHistory(t testing.TB, bin string) *historyTimes {
+	t.Helper()
+	h := &historyTimes{t: t, folder: t.TempDir(), log: filepath.Join(t.TempDir(), "log")}
+	tools, err := filepath.Glob(filepath.Join(bin, "*"))
+	require.NoError(t, err)
+	for _, tool := range tools {
+		script := fmt.Sprintf("#!/bin/bash\nexec %q \"$@\"\n", tool)
+		if filepath.Base(tool) == "condor_history" {
+			script = fmt.Sprintf("#!/bin/bash\nfrom=$EPOCHREALTIME\n%q \"$@\"; status=$?\n"+
+				"echo \"$from $EPOCHREALTIME ${*@Q}\" >>%q\nexit $status\n", tool, h.log)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(h.folder, filepath.Base(tool)), []byte(script), 0o700))
+	}
+	return h
+}
+
+// last gives the seconds that condor_history took the last time, and its arguments as a shell takes them.
+func (h *historyTimes) last() (took float64, args string) {
+	h.t.Helper()
+	log, err := os.ReadFile(h.log)
+	require.NoError(h.t, err)
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	fields := strings.SplitN(lines[len(lines)-1], " ", 3)
+	require.Len(h.t, fields, 3)
+	from, err := strconv.ParseFloat(fields[0], 64)
+	require.NoError(h.t, err)
+	to, err := strconv.ParseFloat(fields[1], 64)
+	require.NoError(h.t, err)
+	return to - from, fields[2]
+}
+
+// cursor has condor_history read back to the record that was the newest one before so many, with the other arguments as
+// they were, and gives the seconds.
+func (h *historyTimes) cursor(c *harness.Condor, args string, records int) float64 {
+	h.t.Helper()
+	newest := strings.Split(strings.TrimSpace(c.Command("condor_history", "-af", "GlobalJobId", "-limit", strconv.Itoa(records+1))), "\n")
+	require.Len(h.t, newest, records+1)
+	head, _, found := strings.Cut(args, "'-since'")
+	require.True(h.t, found, args)
+	script := fmt.Sprintf(`%q %s -since 'GlobalJobId == "%s"'`, filepath.Join(h.folder, "condor_history"), head, newest[records])
+	answer, err := exec.CommandContext(h.t.Context(), "bash", "-c", script).Output()
+	require.NoError(h.t, err)
+	require.Equal(h.t, records, strings.Count(string(answer), `"GlobalJobId"`))
+	took, _ := h.last()
+	return took
 }

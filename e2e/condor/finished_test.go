@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"telegraf-hpc/e2e/harness"
@@ -34,8 +35,8 @@ func (s *site) finished() (points int, jobs map[string]int) {
 // jobs leave in three parts, each of which fills one file.
 func TestFinishedJobsAreThereOnce(t *testing.T) {
 	t.Parallel()
-	const parts, part = 3, 2000
-	s := newSite(t, harness.CondorOptions{Extra: "MAX_HISTORY_LOG = 3500000\nMAX_HISTORY_ROTATIONS = 100"})
+	const parts, part, file = 3, 2000, 3_500_000
+	s := newSite(t, harness.CondorOptions{Extra: fmt.Sprintf("MAX_HISTORY_LOG = %d\nMAX_HISTORY_ROTATIONS = 100", file)})
 	c := s.pool
 	before := c.Submit("bob", "executable = /bin/sleep\narguments = 1000\nrequest_cpus = 64\nqueue 3")
 	c.Command("condor_rm", before)
@@ -51,12 +52,7 @@ collect = ["finished", "schedd", "queue"]
 	for i, kill := range []func() (wait func()){s.killSchedd, s.killPlugin, s.killSchedd} {
 		_, there := s.history()
 		c.Command("condor_rm", clusters[i])
-		harness.Eventually(t, patience, func() error {
-			if _, n := s.history(); n-there < part/4 {
-				return fmt.Errorf("%d of %d jobs are in the history", n-there, part)
-			}
-			return nil
-		})
+		s.grown(file / 4)
 		wait := kill()
 		_, now := s.history()
 		require.Less(t, now-there, part, "all had left already: it was too late for that")
@@ -87,6 +83,19 @@ collect = ["finished", "schedd", "queue"]
 	s.tg.Stop()
 }
 
+// grown waits until the present history file has so many bytes. It looks without pause: jobs leave fast.
+func (s *site) grown(bytes int64) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		info, err := os.Stat(s.pool.Path("spool/history"))
+		if err == nil && info.Size() >= bytes {
+			return
+		}
+		require.True(s.t, err == nil || errors.Is(err, os.ErrNotExist), err)
+		require.True(s.t, time.Now().Before(deadline), "the history file stays small")
+	}
+}
+
 // rotated waits until so many history files were rotated, and the second of the last one is over.
 func (s *site) rotated(files int) {
 	s.t.Helper()
@@ -102,6 +111,29 @@ func (s *site) rotated(files int) {
 		}
 		return err
 	})
+}
+
+// finishedByName waits until so many jobs are in InfluxDB, and gives their rows by the name of their batch. InfluxDB shows
+// a point to readers field by field as it is written: so what it tells counts once it tells it twice.
+func (s *site) finishedByName(jobs int) map[any]harness.Row {
+	s.t.Helper()
+	var before map[any]harness.Row
+	harness.Eventually(s.t, patience, func() error {
+		rows := make(map[any]harness.Row)
+		for _, series := range s.db.Query(database, "SELECT * FROM condor_finished GROUP BY *") {
+			for _, row := range series.Rows {
+				row["state"], row["schedd"] = series.Tags["state"], series.Tags["schedd"]
+				rows[row["batch_name"]] = row
+			}
+		}
+		same := assert.ObjectsAreEqual(before, rows)
+		before = rows
+		if len(rows) != jobs || !same {
+			return fmt.Errorf("%d of %d jobs have finished: %v", len(rows), jobs, rows)
+		}
+		return nil
+	})
+	return before
 }
 
 // What becomes of jobs in the end: exit code, signal, removal, times and use.
@@ -129,19 +161,7 @@ attributes = ["ProjectName"]
 	}
 	c.Submit("carol", "executable = /bin/true\nbatch_name = second\nqueue", "-name", secondSchedd)
 
-	rows := map[any]harness.Row{}
-	harness.Eventually(t, patience, func() error {
-		for _, series := range s.db.Query(database, "SELECT * FROM condor_finished GROUP BY *") {
-			for _, row := range series.Rows {
-				row["state"], row["schedd"] = series.Tags["state"], series.Tags["schedd"]
-				rows[row["batch_name"]] = row
-			}
-		}
-		if len(rows) < 5 {
-			return fmt.Errorf("%d of 5 jobs have finished", len(rows))
-		}
-		return nil
-	})
+	rows := s.finishedByName(5)
 	for name, want := range map[string]struct {
 		state, schedd, user string
 		exit, signal        any
