@@ -68,11 +68,11 @@ pools = ["127.0.0.1:9618", "127.0.0.1:1"]
 	s.until("condor_pool", map[string]string{"pool": pool}, "up", 1)
 	s.until("condor_queue", all(second), "idle", 2)
 
-	goOn := s.pool.PauseMaster() // It would start the collector again.
+	s.pool.Master.Pause() // It would start the collector again.
 	require.NoError(t, syscall.Kill(s.pool.Pid("collector"), syscall.SIGKILL))
 	s.until("condor_pool", map[string]string{"pool": pool}, "up", 0)
 	s.until("condor_queue", all(head), "idle", 3)
-	goOn()
+	s.pool.Master.Continue()
 	s.until("condor_pool", map[string]string{"pool": pool}, "up", 1)
 	s.until("condor_queue", all(second), "idle", 2)
 

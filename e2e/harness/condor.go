@@ -194,37 +194,6 @@ func (c *Condor) Pid(daemon string) int {
 	return pid
 }
 
-// PauseMaster stops the master, so that nothing that dies is started again, until the returned function is called.
-func (c *Condor) PauseMaster() (goOn func()) {
-	c.t.Helper()
-	parent, master := c.Master.process.Pid(), c.Master.Pid()
-	// Its parent stops itself once it has seen this, and when it goes on it lets the master go on.
-	require.NoError(c.t, syscall.Kill(master, syscall.SIGSTOP))
-	c.waitStopped(parent, true)
-	return func() {
-		c.t.Helper()
-		require.NoError(c.t, syscall.Kill(parent, syscall.SIGCONT))
-		c.waitStopped(parent, false)
-		c.waitStopped(master, false)
-	}
-}
-
-// waitStopped waits until a process is stopped, or is not (proc(5): the state T).
-func (c *Condor) waitStopped(pid int, want bool) {
-	c.t.Helper()
-	Eventually(c.t, time.Minute, func() error {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return err
-		}
-		state := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
-		if (state == "T") != want {
-			return fmt.Errorf("process %d is in state %s", pid, state)
-		}
-		return nil
-	})
-}
-
 // Signal sends a daemon below the master a signal. What SIGKILL ended is waited for, and the master starts it again.
 func (c *Condor) Signal(daemon string, signal syscall.Signal) {
 	c.t.Helper()

@@ -32,7 +32,8 @@ func debianRoot(t testing.TB, suite string, packages ...string) string {
 	part := root + ".part" // What an earlier call left that was killed goes with it.
 	require.NoError(t, os.RemoveAll(part))
 	t.Logf("making %s", root)
-	run(t, "", nil, debootstrap, "--variant=minbase", suite, part, mirror(t))
+	// What it mounts goes with its namespace, should it be killed.
+	run(t, "", nil, "unshare", "--mount", debootstrap, "--variant=minbase", suite, part, mirror(t))
 	installInto(t, part, packages)
 	require.NoError(t, os.Rename(part, root))
 	return root

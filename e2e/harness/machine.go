@@ -242,19 +242,37 @@ func (d *Daemon) Kill() {
 	d.Wait(10 * time.Second)
 }
 
-// Pause stops the daemon from running, as a machine without memory does: its ports are open, and nobody answers.
+// Pause stops the daemon from running, as a machine without memory does: its ports are open, and nobody answers. Its
+// parent stops itself once it has seen this.
 func (d *Daemon) Pause() {
 	d.t.Helper()
-	pid := d.Pid()
-	d.process.Signal(syscall.SIGSTOP) // The daemon's parent would stop too, and by itself never go on.
-	require.NoError(d.t, syscall.Kill(pid, syscall.SIGSTOP))
+	d.Signal(syscall.SIGSTOP)
+	waitStopped(d.t, d.process.Pid(), true)
 }
 
-// Continue lets a paused daemon go on.
+// Continue lets a paused daemon go on, which its parent does when it goes on itself.
 func (d *Daemon) Continue() {
 	d.t.Helper()
-	d.Signal(syscall.SIGCONT)
+	daemon := d.Pid()
 	d.process.Signal(syscall.SIGCONT)
+	waitStopped(d.t, d.process.Pid(), false)
+	waitStopped(d.t, daemon, false)
+}
+
+// waitStopped waits until a process is stopped, or is not (proc(5): the state T).
+func waitStopped(t testing.TB, pid int, want bool) {
+	t.Helper()
+	Eventually(t, time.Minute, func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return err
+		}
+		state := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
+		if (state == "T") != want {
+			return fmt.Errorf("process %d is in state %s", pid, state)
+		}
+		return nil
+	})
 }
 
 // Pid gives the daemon's own process id as the test sees it.
