@@ -3,6 +3,7 @@
 // A folder testcases/<case>/ has a telegraf.conf with the plugin's table, the input that the plugin's own test knows how
 // to replay, and expected.out: the metrics as line protocol, one a line, sorted by time, with sorted fields.
 // expected.err has the errors, one a line; without that file there must be none. `go test -update` writes both anew.
+// README.md must document all metrics, which -update does not write.
 package plugintest
 
 import (
@@ -27,8 +28,9 @@ var update = flag.Bool("update", false, "write the expected files of golden test
 // Update tells whether the expected files are to be written anew.
 func Update() bool { return *update }
 
-// Cases runs a test for each folder below testcases, with its path.
-func Cases(t *testing.T, run func(t *testing.T, folder string) (metrics []telegraf.Metric, errs []error)) {
+// Cases runs a test for each folder below testcases, with its path. passed are the measurements of other plugins that
+// come out of a processor as they went in: its README need not document them.
+func Cases(t *testing.T, run func(t *testing.T, folder string) (metrics []telegraf.Metric, errs []error), passed ...string) {
 	t.Helper()
 	folders, err := filepath.Glob("testcases/*")
 	require.NoError(t, err)
@@ -36,6 +38,9 @@ func Cases(t *testing.T, run func(t *testing.T, folder string) (metrics []telegr
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			metrics, errs := run(t, folder)
+			Documented(t, slices.DeleteFunc(slices.Clone(metrics), func(m telegraf.Metric) bool {
+				return slices.Contains(passed, m.Name())
+			}))
 			Golden(t, filepath.Join(folder, "expected.out"), Lines(t, metrics))
 			var text strings.Builder
 			for _, err := range errs {
@@ -92,9 +97,11 @@ func Lines(t *testing.T, metrics []telegraf.Metric) string {
 }
 
 // Readme compares what README.md shows of other files with those: the blocks that begin with a line such as
-// "```toml @sample.conf" or "```text @testcases/full/expected.out". `go test -update` writes them anew.
+// "```toml @sample.conf" or "```text @testcases/full/expected.out". `go test -update` writes them anew. The README's
+// section of metrics must be in the form that metricdoc reads.
 func Readme(t *testing.T) {
 	t.Helper()
+	documentation(t)
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	var want strings.Builder

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"telegraf-hpc/internal/command"
+	"telegraf-hpc/internal/metricdoc"
 	"telegraf-hpc/internal/plugintest"
 	"telegraf-hpc/internal/series"
 )
@@ -121,6 +122,7 @@ func (r *rig) gather(folder string, now time.Time) (metrics []telegraf.Metric, e
 	r.p.now = func() time.Time { return now }
 	var acc testutil.Accumulator
 	require.NoError(r.t, r.p.Gather(&acc))
+	plugintest.Documented(r.t, acc.GetTelegrafMetrics())
 	for _, m := range acc.GetTelegrafMetrics() {
 		if m.Name() == "condor_q_self" {
 			m.RemoveField("version")
@@ -151,6 +153,30 @@ func TestCases(t *testing.T) {
 }
 
 func TestReadme(t *testing.T) { plugintest.Readme(t) }
+
+// The captures have none of these.
+func TestReadmeIsShown(t *testing.T) {
+	plugintest.Shown(t, "condor_job NUMBER", "condor_job TRUTH", "condor_finished NUMBER", "condor_finished TRUTH",
+		"condor_finished exit_code", "condor_finished dagman_cluster", "condor_q_self version")
+}
+
+// Placeholders of option attributes stand for any field of a job, so that a golden test does not find one that README.md
+// forgot.
+func TestReadmeHasAllFieldsOfJobs(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	doc, err := metricdoc.Parse(readme)
+	require.NoError(t, err)
+	var documented []string
+	for _, measurement := range []string{"condor_job", "condor_finished"} {
+		for _, f := range doc.Measurement(measurement).Fields {
+			if f.Name == strings.ToLower(f.Name) && !slices.Contains(documented, f.Name) {
+				documented = append(documented, f.Name)
+			}
+		}
+	}
+	require.ElementsMatch(t, jobFields(), documented)
+}
 
 func TestSampleConfig(t *testing.T) {
 	p, ok := plugintest.ParseInput(t, []byte(sampleConfig)).(*CondorQ)

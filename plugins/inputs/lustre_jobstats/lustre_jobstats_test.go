@@ -65,6 +65,7 @@ func (r *rig) gather() (metrics []telegraf.Metric, errs []error) {
 	r.now = r.now.Add(30 * time.Second)
 	var acc testutil.Accumulator
 	errs = append(errs, acc.GatherError(r.p.Gather))
+	plugintest.Documented(r.t, acc.GetTelegrafMetrics())
 	errs = append(errs, acc.Errors...)
 	errs = slices.DeleteFunc(slices.Compact(errs), func(err error) bool { return err == nil })
 	for _, m := range acc.GetTelegrafMetrics() {
@@ -185,6 +186,13 @@ func TestSampleConfig(t *testing.T) {
 }
 
 func TestReadme(t *testing.T) { plugintest.Readme(t) }
+
+// The cases leave out what the plugin tells of itself, have no such ids, and epochs with detail = "basic" only.
+func TestReadmeIsShown(t *testing.T) {
+	plugintest.Shown(t, "lustre_jobstats gid", "lustre_jobstats client", "lustre_jobstats_epoch gid", "lustre_jobstats_epoch client",
+		"lustre_jobstats_epoch read_ops", "lustre_jobstats_epoch write_ops", "lustre_jobstats_epoch NAME",
+		"lustre_jobstats_epoch NAME_usecs", "lustre_jobstats_self")
+}
 
 func TestNoLustre(t *testing.T) {
 	r := newRig(t, newPlugin())

@@ -114,6 +114,7 @@ func (r *rig) collect() (metrics []telegraf.Metric, errs []error) {
 	r.ran = nil
 	var acc testutil.Accumulator
 	require.NoError(r.t, r.p.Gather(&acc))
+	plugintest.Documented(r.t, acc.GetTelegrafMetrics())
 	for _, m := range acc.GetTelegrafMetrics() {
 		if m.Name() == "slurm_load_self" {
 			m.RemoveField("version")
@@ -155,6 +156,14 @@ func TestCases(t *testing.T) {
 }
 
 func TestReadme(t *testing.T) { plugintest.Readme(t) }
+
+// The captures have none of these: they are of clusters that gather no use of CPUs.
+func TestReadmeIsShown(t *testing.T) {
+	plugintest.Shown(t, "slurm_scheduler NAME", "slurm_reservation partition", "slurm_reservation licenses",
+		"slurm_fairshare partition", "slurm_fairshare level_fs", "slurm_finished cpu_used_seconds", "slurm_finished cpu_efficiency",
+		"slurm_finished memory_peak_bytes", "slurm_finished memory_efficiency", "slurm_finished energy_joules",
+		"slurm_load_self version")
+}
 
 func TestSampleConfig(t *testing.T) {
 	p, ok := plugintest.ParseInput(t, []byte(sampleConfig)).(*SlurmLoad)
