@@ -8,7 +8,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X telegraf-hpc/internal/version.version=$(VERSION)
 COUNT    ?= 1
 FUZZTIME ?= 10s
-SOAKTIME ?= 20m
+SOAKTIME ?= 30m
 # The race detector needs a C compiler.
 RACE     := $(if $(shell command -v "$$(go env CC)"),-race,)
 
@@ -19,7 +19,7 @@ LINT         := $(LINT_FOLDER)/golangci-lint
 SUMS         := git ls-files -z --cached --others --exclude-standard | xargs -0 sha256sum 2>/dev/null
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check lint e2e e2e-slurm e2e-soak bench fuzz generate clean
+.PHONY: help build run test check lint e2e e2e-slurm e2e-kube e2e-soak bench fuzz generate clean
 
 help: ## list these targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -43,9 +43,9 @@ check: lint ## run everything that reads the code but does not run it
 lint: $(LINT)
 	@unformatted="$$(gofmt -l .)"; [ -z "$$unformatted" ] || { echo "gofmt -w is needed for: $$unformatted"; exit 1; }
 	go vet ./...
-	cd e2e && go vet -tags soak,slurm_suites ./...
+	cd e2e && go vet -tags soak,slurm_suites,kube_suites ./...
 	$(LINT) run ./...
-	cd e2e && $(LINT) run --build-tags soak,slurm_suites ./...
+	cd e2e && $(LINT) run --build-tags soak,slurm_suites,kube_suites ./...
 
 $(LINT):
 	@mkdir -p $(LINT_FOLDER)
@@ -57,7 +57,10 @@ e2e: ## run our programs under the stock Telegraf, with real servers (root insta
 e2e-slurm: ## the tests of Slurm with the Slurm of newer Debian releases, too (in chroots, as root)
 	cd e2e && go test -vet=off -tags slurm_suites -run Suites -count=1 -timeout 30m ./harness ./slurm
 
-e2e-soak: ## the same for long (SOAKTIME=20m), with kills and reloads at random
+e2e-kube: ## jupyter_users with a real kube-apiserver (built once, in ten minutes) and a real JupyterHub (as root)
+	cd e2e && go test -vet=off -tags kube_suites -run '^Test(Kube|RealHub)' -count=1 -timeout 60m ./jupyter_users
+
+e2e-soak: ## the same for long (SOAKTIME=30m), with kills and reloads at random
 	cd e2e && SOAKTIME=$(SOAKTIME) go test -vet=off -tags soak -run Soak -count=1 -timeout 0 -v ./...
 
 bench: ## run every benchmark (COUNT=10 for benchstat), keeping the result in bin/bench.txt
