@@ -23,6 +23,9 @@ import (
 // childVariable makes the test binary run Main with one test plugin instead of its tests.
 const childVariable = "EXECD_TEST_CHILD"
 
+// commanderKind is an input with commands of its own.
+const commanderKind = "commanders"
+
 // lineProcessorKind is a processor that reads lines itself.
 const lineProcessorKind = "line processors"
 
@@ -33,6 +36,9 @@ func TestMain(m *testing.M) {
 		Main()
 	case kindProcessor:
 		testplugin.RegisterProcessor()
+		Main()
+	case commanderKind:
+		testplugin.RegisterCommander()
 		Main()
 	case lineProcessorKind:
 		testplugin.RegisterLineProcessor()

@@ -62,6 +62,8 @@ type options struct {
 	once         bool
 	sampleConfig bool
 	version      bool
+	command      string // One of the plugin's own.
+	argument     string // The command's, where it has one.
 	usage        string
 }
 
@@ -74,7 +76,12 @@ func parseOptions(args []string, p plugin) (options, error) {
 	flags.BoolVar(&o.once, "once", false, "gather once to standard output and exit, with status 1 if anything failed")
 	flags.BoolVar(&o.sampleConfig, "sample-config", false, "print a configuration with all options, and exit")
 	flags.BoolVar(&o.version, "version", false, "print the version, and exit")
+	addCommands(flags, p, &o)
 	err := flags.Parse(args[1:])
+	if err == nil && o.command != "" && flags.NArg() > 0 {
+		o.argument = flags.Arg(0)
+		err = flags.Parse(flags.Args()[1:])
+	}
 
 	var usage strings.Builder
 	fmt.Fprintf(&usage, "%s runs %s as a child of Telegraf's %s.execd.\n\n", filepath.Base(args[0]), p, p.kind)
@@ -116,6 +123,9 @@ func (p *program) run() int {
 		return exitOK
 	}
 	p.watchSignals()
+	if p.options.command != "" {
+		return p.runCommand(cfg)
+	}
 	if p.options.once {
 		return p.gatherOnce(cfg.Inputs)
 	}

@@ -58,7 +58,7 @@ func newProgram(plugin plugin, o options) *program {
 	if plugin.kind == kindOutput {
 		p.logs.info = os.Stdout
 	}
-	if plugin.kind == kindOutput || o.once || o.check {
+	if plugin.kind == kindOutput || o.once || o.check || o.command != "" {
 		p.logs.level = telegraf.Info
 	}
 	p.out = &stdout{file: os.Stdout, failed: p.stdoutFailed}

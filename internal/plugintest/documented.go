@@ -104,7 +104,7 @@ func documentation(t testing.TB) *metricdoc.Doc {
 }
 
 // loose are plugins whose READMEs are not in the form that metricdoc reads yet.
-func loose() []string { return []string{"lustre_jobs", "who_users", "node_sensors"} }
+func loose() []string { return []string{"lustre_jobs", "who_users"} }
 
 // undocumented tells what of the metrics a README does not document, each thing once, in order.
 func undocumented(doc *metricdoc.Doc, metrics []telegraf.Metric) error {
