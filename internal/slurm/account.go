@@ -176,7 +176,7 @@ type Finished struct {
 }
 
 // Finished asks slurmdbd for the runs that ended from since until just before until (seconds since 1970), with their
-// steps or without.
+// steps or without. The error is ErrNoAccounting where there is no slurmdbd.
 func (c *Client) Finished(ctx context.Context, since, until int64, steps bool) ([]Finished, error) {
 	if err := checkMark(c.Mark); err != nil {
 		return nil, fmt.Errorf("sacct: %w", err)
@@ -192,6 +192,9 @@ func (c *Client) Finished(ctx context.Context, since, until int64, steps bool) (
 	}
 	text, err := c.Run(ctx, "sacct", args...)
 	if err != nil {
+		if isNoAccounting(err) {
+			err = fmt.Errorf("%w: %w", ErrNoAccounting, err)
+		}
 		return nil, err
 	}
 	runs, err := parseFinished(text, c.Mark)

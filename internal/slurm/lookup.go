@@ -13,6 +13,14 @@ import (
 // ErrNoJob tells that Slurm knows no such job.
 var ErrNoJob = errors.New("no such job")
 
+// ErrNoAccounting tells that this Slurm has no slurmdbd.
+var ErrNoAccounting = errors.New("no accounting")
+
+// isNoAccounting tells it by what sacct says.
+func isNoAccounting(err error) bool {
+	return strings.Contains(err.Error(), "accounting storage is disabled")
+}
+
 // Who is what is known of one job, from the queue or from accounting.
 type Who struct {
 	ID        int64
@@ -109,7 +117,7 @@ const sacctFields = "JobIDRaw,JobID,State,Partition,User,QOS,Submit,Start,End,Ac
 func (c *Client) inAccounting(ctx context.Context, id int64) (Who, error) {
 	text, err := c.Run(ctx, "sacct", "--local", "-X", "-n", "-P", "-j", strconv.FormatInt(id, 10), "-o", sacctFields)
 	if err != nil {
-		if strings.Contains(err.Error(), "accounting storage is disabled") {
+		if isNoAccounting(err) {
 			return Who{}, ErrNoJob
 		}
 		return Who{}, err
