@@ -140,16 +140,8 @@ func (s *endSum) add(r *slurm.Finished) {
 	s.Elapsed += r.Elapsed
 	s.CPU += r.Elapsed * r.CPUs
 	s.GPU += r.Elapsed * countGPUs(r.GPUs)
-	s.Wait += waitOf(r)
+	s.Wait += r.Wait()
 	s.shown = time.Time{}
-}
-
-// waitOf gives how long a run waited for its turn; 0 where it had none.
-func waitOf(r *slurm.Finished) int64 {
-	if r.Eligible <= 0 || r.Start < r.Eligible {
-		return 0
-	}
-	return r.Start - r.Eligible
 }
 
 // advance moves the cursor to where all that ended is certain to be known, and forgets what is counted before it. While
@@ -223,23 +215,7 @@ func (p *SlurmLoad) addRun(o *out, r *slurm.Finished) {
 	if name, shown := p.users.Name(r.User); shown {
 		tags["user"] = name
 	}
-	gpus := countGPUs(r.GPUs)
-	fields := map[string]any{
-		"job": r.Display, "job_id": r.ID, "exit_code": r.ExitCode, "signal": r.Signal, "elapsed_seconds": r.Elapsed,
-		"cpus": r.CPUs, "nodes": r.Nodes, "gpus": gpus,
-	}
-	setTime(fields, "submit", r.Submit)
-	setTime(fields, "start", r.Start)
-	setTime(fields, "end", r.End)
-	if r.Eligible > 0 && r.Start > 0 {
-		fields["wait_seconds"] = waitOf(r)
-	}
-	setKnown(fields, "limit_seconds", r.TimeLimit)
-	if r.NodeList != "" {
-		fields["node_list"] = r.NodeList
-	}
-	setEfficiency(fields, r)
-	row := finishedRow{at: momentOf(r.End, r.ID), tags: tags, fields: fields, first: o.now, gap: time.Duration(p.Refresh)}
+	row := finishedRow{at: momentOf(r.End, r.ID), tags: tags, fields: r.Fields(), first: o.now, gap: time.Duration(p.Refresh)}
 	row.add(o)
 	if p.RepeatFor > 0 {
 		p.repeats = append(p.repeats, row)
@@ -271,21 +247,5 @@ func (p *SlurmLoad) repeatFinished(o *out) {
 		for r.gap <= o.now.Sub(r.first) {
 			r.gap *= 2
 		}
-	}
-}
-
-// setEfficiency sets what the run used, and what that is of what it had.
-func setEfficiency(fields map[string]any, r *slurm.Finished) {
-	setKnown(fields, "memory_bytes", r.Memory)
-	setKnown(fields, "memory_peak_bytes", r.MemoryPeak)
-	setKnown(fields, "energy_joules", r.Energy)
-	if r.CPUTime != slurm.Unknown {
-		fields["cpu_used_seconds"] = float64(r.CPUTime) / 1e6
-		if had := r.Elapsed * r.CPUs; had > 0 {
-			fields["cpu_efficiency"] = float64(r.CPUTime) / 1e6 / float64(had)
-		}
-	}
-	if r.MemoryPeak != slurm.Unknown && r.Memory > 0 {
-		fields["memory_efficiency"] = float64(r.MemoryPeak) / float64(r.Memory)
 	}
 }

@@ -55,29 +55,7 @@ func (p *SlurmLoad) addJob(o *out, j *slurm.Job) {
 	if name, shown := p.users.Name(j.User); shown {
 		tags["user"] = name
 	}
-	fields := map[string]any{
-		"job": j.DisplayID(), "job_id": j.ID, "state": string(j.State), "tasks": j.Tasks, "cpus": j.CPUs, "nodes": j.Nodes,
-		"gpus": j.GPUCount(),
-	}
-	setKnown(fields, "memory_bytes", j.Memory)
-	setTime(fields, "array_job_id", j.ArrayID)
-	setTime(fields, "het_job_id", j.HetID)
-	setTime(fields, "submit", j.Submit)
-	setTime(fields, "eligible", j.Eligible)
-	setKnown(fields, "limit_seconds", j.TimeLimit)
-	if class := j.State.Class(); class != slurm.JobPending {
-		setTime(fields, "start", j.Start)
-		if class == slurm.JobFinished {
-			setTime(fields, "end", j.End)
-		}
-	}
-	if j.NodeList != "" {
-		fields["node_list"] = j.NodeList
-	}
-	if j.Reason != "" {
-		fields["reason"] = j.Reason
-	}
-	o.addAt(momentOf(o.now.Unix(), j.ID), "slurm_job", tags, fields)
+	o.addAt(momentOf(o.now.Unix(), j.ID), "slurm_job", tags, j.Fields())
 }
 
 // momentOf gives a job's row a time of its own within a second: its id as nanoseconds, which is unique in a cluster and
