@@ -1,19 +1,21 @@
 package lustre_jobs
 
 import (
-	"cmp"
+	"bufio"
 	"context"
 	"crypto/subtle"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,32 +31,31 @@ const (
 	apiIdle = time.Minute
 )
 
-// api answers questions about the emission before. It has a picture of that, which nobody changes: a client, however slow,
-// holds up nobody.
+// api answers questions about the emission before. It has a picture of that, which nobody changes, and reads the rest from
+// disk: a client, however slow, holds up nobody.
 type api struct {
 	picture atomic.Pointer[picture]
+	store   *store
+	reading sync.Mutex             // of the store
 	token   func() (string, error) // nil: anybody may ask
 	server  *http.Server
 }
 
-// picture is what an emission had. Its slices are written no more.
-type picture struct {
-	at    time.Time
-	names []field
-	rows  []pictureRow
-}
-
-// pictureRow is a series or a sum.
-type pictureRow struct {
-	level  string // fs, account, user or job
-	id     string // a job's, as Lustre has it
-	tags   []tag
-	state  string
-	listed fieldSet
-	total  []int64
-	rates  []float64
-	whole  []float64
-	rank   float64
+// remember adds to the rows of a job what it did in places that have left memory. Clients take turns: it may be a look at many
+// records.
+func (a *api) remember(id string, rows []*pictureRow) ([]*pictureRow, error) {
+	if len(rows) > 0 {
+		id = rows[0].id
+	}
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	more, err := a.store.remembered(id)
+	for i := range more {
+		if r := &more[i]; !slices.ContainsFunc(rows, func(have *pictureRow) bool { return have.place == r.place }) {
+			rows = append(rows, r)
+		}
+	}
+	return rows, err
 }
 
 // apiRow is a row of an answer.
@@ -76,43 +77,6 @@ type apiRow struct {
 	Shares    map[string]float64 `json:"shares,omitempty"`
 }
 
-// answer is the answer to any question.
-type answer struct {
-	Time time.Time `json:"time"`
-	Rows []apiRow  `json:"rows"`
-}
-
-// paint makes a picture of all that is in memory, before the next window begins.
-func (l *ledger) paint(at time.Time) *picture {
-	p := &picture{at: at, names: slices.Clone(l.fields.fields)}
-	for _, s := range l.sums {
-		if s.total == nil {
-			continue
-		}
-		r := pictureRow{listed: s.listed, total: slices.Clone(s.total), rates: slices.Clone(s.rate), whole: slices.Clone(s.place.total.rate)}
-		_, r.tags = s.tags()
-		r.level = [...]string{levelFS: "fs", levelAccount: "account", levelUser: "user", levelUID: "user"}[s.level]
-		p.rows = append(p.rows, r)
-	}
-	for _, place := range l.byID {
-		whole := slices.Clone(place.total.rate)
-		for _, s := range place.series {
-			if s.who == nil || s.total == nil {
-				continue
-			}
-			r := pictureRow{level: "job", listed: s.listed, total: slices.Clone(s.total), rates: s.cur, whole: whole, rank: s.rank()}
-			r.id, _ = s.job()
-			r.state = l.state(s, at.UnixNano())
-			_, r.tags = s.tags()
-			p.rows = append(p.rows, r)
-		}
-	}
-	slices.SortFunc(p.rows, func(a, b pictureRow) int {
-		return cmp.Or(cmp.Compare(b.rank, a.rank), slices.CompareFunc(a.tags, b.tags, func(x, y tag) int { return cmp.Compare(x.value, y.value) }))
-	})
-	return p
-}
-
 // query is what a client asks for.
 type query struct {
 	levels  []string
@@ -122,65 +86,65 @@ type query struct {
 	rates   bool // and no totals
 }
 
-func (p *picture) answer(q *query) answer {
-	a := answer{Time: p.at.UTC(), Rows: []apiRow{}}
-	for i := range p.rows {
-		r := &p.rows[i]
-		if !slices.Contains(q.levels, r.level) {
-			continue
-		}
-		row := apiRow{ID: r.id, State: r.state}
-		for _, t := range r.tags {
-			row.set(t)
-		}
-		if q.id != "" && q.id != row.ID && q.id != row.Job {
-			continue
-		}
-		if most := row.values(p, r, q); most >= q.minRate {
-			a.Rows = append(a.Rows, row)
-		}
+// asksFor tells whether a question is about a row.
+func (q *query) asksFor(r *pictureRow) bool {
+	if q.id == "" || q.id == r.id {
+		return slices.Contains(q.levels, r.level)
 	}
-	return a
+	return slices.Contains(q.levels, r.level) && r.level == "job" && slices.Contains(r.tags, tag{"job", q.id})
 }
 
-func (row *apiRow) set(t tag) {
-	*map[string]*string{
-		"fs": &row.FS, "kind": &row.Kind, "shard": &row.Shard, "cluster": &row.Cluster, "job": &row.Job, "user": &row.User,
-		"account": &row.Account, "partition": &row.Partition, "uid": &row.UID, "exe": &row.Exe,
-	}[t.key] = t.value
-}
-
-// values fills in totals, rates and shares, and gives the largest rate.
-func (row *apiRow) values(p *picture, r *pictureRow, q *query) (most float64) {
-	row.Rates, row.Shares = make(map[string]float64), make(map[string]float64)
+// answer makes a row of an answer. It is not asked for if its rates are too low.
+func (q *query) answer(p *picture, r *pictureRow) (row apiRow, ok bool) {
+	row = apiRow{ID: r.id, State: r.state, Rates: make(map[string]float64), Shares: make(map[string]float64)}
+	for _, t := range r.tags {
+		row.set(t)
+	}
 	if !q.rates {
 		row.Totals = make(map[string]int64)
 	}
-	for i := range uint16(len(p.names)) {
-		name := p.names[i].name
-		if !r.listed.has(i) || q.fields != nil && !q.fields[name] {
-			continue
-		}
-		row.Rates[name] = at(r.rates, i)
-		most = max(most, row.Rates[name])
-		if row.Totals != nil {
-			row.Totals[name] = at(r.total, i)
-		}
-	}
-	if r.level == "fs" {
-		return most
-	}
-	for _, f := range shareFields() {
-		mine, all := 0.0, 0.0
-		for _, field := range f.fields {
-			mine += at(r.rates, field)
-			all += at(r.whole, field)
-		}
-		if all > 0 {
-			row.Shares[f.name] = min(mine/all, 1)
+	most := 0.0
+	for i, name := range p.names {
+		if i := uint16(i); r.listed.has(i) && (q.fields == nil || q.fields[name]) {
+			row.Rates[name] = at(r.rates, i)
+			most = max(most, row.Rates[name])
+			if row.Totals != nil {
+				row.Totals[name] = at(r.total, i)
+			}
 		}
 	}
-	return most
+	shares, known := sharesOf(r.rates, r.whole)
+	for i, f := range shareFields() {
+		if known[i] {
+			row.Shares[f.name] = shares[i]
+		}
+	}
+	return row, most >= q.minRate
+}
+
+func (row *apiRow) set(t tag) {
+	switch t.key {
+	case "fs":
+		row.FS = t.value
+	case "kind":
+		row.Kind = t.value
+	case "shard":
+		row.Shard = t.value
+	case "cluster":
+		row.Cluster = t.value
+	case "job":
+		row.Job = t.value
+	case "user":
+		row.User = t.value
+	case "account":
+		row.Account = t.value
+	case "partition":
+		row.Partition = t.value
+	case "uid":
+		row.UID = t.value
+	case "exe":
+		row.Exe = t.value
+	}
 }
 
 // handler gives what answers.
@@ -192,14 +156,14 @@ func (a *api) handler() http.Handler {
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, q) })
 	}
-	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.admit(r); err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			refuse(w, http.StatusUnauthorized, err)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	}), apiTimeout, `{"error":"it took too long"}`)
+	})
 }
 
 // admit checks the token, in a time that does not tell how much of it is right.
@@ -234,13 +198,55 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, q query) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	result := p.answer(&q)
-	if q.id != "" && len(result.Rows) == 0 {
-		refuse(w, http.StatusNotFound, fmt.Errorf("no I/O of a job %q is known", q.id))
-		return
+	rows := make([]*pictureRow, 0, len(p.rows))
+	for i := range p.rows {
+		if q.asksFor(&p.rows[i]) {
+			rows = append(rows, &p.rows[i])
+		}
+	}
+	if q.id != "" {
+		var err error
+		if rows, err = a.remember(q.id, rows); err != nil {
+			refuse(w, statusOf(err), err)
+			return
+		}
+		if len(rows) == 0 {
+			refuse(w, http.StatusNotFound, fmt.Errorf("no I/O of a job %q is known: it did none, or none for forget_after", q.id))
+			return
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(result) // The client may have gone.
+	_ = q.write(w, p, rows) // The client may have gone.
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, errClosed) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// write writes an answer, row by row: of all jobs it may be long, and many may ask.
+func (q *query) write(w io.Writer, p *picture, rows []*pictureRow) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, `{"time":%q,"rows":[`, p.at.UTC().Format(time.RFC3339Nano))
+	separator := ""
+	for _, r := range rows {
+		row, ok := q.answer(p, r)
+		if !ok {
+			continue
+		}
+		text, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "%s%s", separator, text); err != nil {
+			return err
+		}
+		separator = ","
+	}
+	fmt.Fprint(out, "]}\n")
+	return out.Flush()
 }
 
 // parse reads ?fields= and ?min_rate=.
@@ -252,7 +258,7 @@ func (q *query) parse(r *http.Request, p *picture) error {
 		case "fields":
 			q.fields = make(map[string]bool)
 			for name := range strings.SplitSeq(value, ",") {
-				if !slices.ContainsFunc(p.names, func(f field) bool { return f.name == name }) {
+				if !slices.Contains(p.names, name) {
 					return fmt.Errorf("fields: %q is not known", name)
 				}
 				q.fields[name] = true

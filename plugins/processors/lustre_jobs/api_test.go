@@ -16,19 +16,24 @@ import (
 	"github.com/influxdata/telegraf/config"
 	"github.com/influxdata/telegraf/testutil"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	"telegraf-hpc/internal/plugintest"
 )
 
-// asked gives a plugin that had the emissions of testcases/job up to a moment.
+// asked gives what answers of a plugin that had some emissions. Job 4690 ended hours ago, and has left memory.
 func asked(t *testing.T) *api {
 	t.Helper()
 	r := &replay{t: t, folder: "testcases/job", state: t.TempDir(), out: &testutil.Accumulator{}}
 	require.NoError(t, r.parser.Init())
-	r.line("# at 1767225590")
-	a := &api{}
+	r.line("# at 1767214790")
+	a := &api{store: r.plugin.ledger.store}
 	r.plugin.api = a
 	for _, line := range []string{
+		`slurm_job,account=physics,cluster=hpc,partition=cpu,user=alice job="4680_7",job_id=4690i,state="RUNNING",start=1767214700i 1767214790000004690`,
+		`lustre_jobstats_epoch,fs=lustre,host=oss1,job=4690,kind=ost,target=lustre-OST0000 epoch=1767214780000000000i,read_bytes=7000i,read_ops=7i 1767214800000000000`,
+		`slurm_finished,account=physics,cluster=hpc,partition=cpu,state=COMPLETED,user=alice job="4680_7",job_id=4690i,start=1767214700i,end=1767214805i 1767214805000004690`,
+		`# at 1767225590`,
 		`slurm_job,account=chem,cluster=hpc,partition=cpu,user=bob job="4710_1",job_id=4711i,state="RUNNING",start=1767225608i 1767225600000004711`,
 		`lustre_jobstats_epoch,fs=lustre,host=oss1,job=4700,kind=ost,target=lustre-OST0000 epoch=1767225575000000000i,write_bytes=600i,write_ops=3i 1767225590000000000`,
 		`# at 1767225605`,
@@ -38,7 +43,9 @@ func asked(t *testing.T) *api {
 	} {
 		r.line(line)
 	}
-	t.Cleanup(func() { require.NoError(t, r.plugin.ledger.store.close()) })
+	require.Empty(t, r.out.Errors)
+	require.NotContains(t, r.plugin.ledger.byID[0].series, "j4690")
+	t.Cleanup(func() { _ = r.plugin.ledger.store.close() })
 	return a
 }
 
@@ -53,39 +60,44 @@ func get(t *testing.T, a *api, path string, header ...string) (status int, body 
 	return recorder.Code, strings.TrimSpace(recorder.Body.String())
 }
 
+// The questions of the README, and what is answered.
+func TestQuestions(t *testing.T) {
+	a := asked(t)
+	secret := config.NewSecret([]byte("open sesame"))
+	a.token = tokenOf(&secret)
+	var text strings.Builder
+	for _, command := range []string{
+		`curl 'http://127.0.0.1:8095/v1/jobs?fields=read_bytes,ops'`,
+		`curl 'http://127.0.0.1:8095/v1/jobs/4711?fields=read_ops'`,
+		`curl 'http://127.0.0.1:8095/v1/jobs/4680_7?fields=ops'`,
+		`curl 'http://127.0.0.1:8095/v1/jobs/17'`,
+		`curl 'http://127.0.0.1:8095/v1/rates?min_rate=50&fields=read_bytes'`,
+		`curl --unix-socket /run/telegraf/lustre_jobs.sock 'http://localhost/v1/users?fields=ops&min_rate=0.15'`,
+		`curl -H "Authorization: Bearer $LUSTRE_JOBS_TOKEN" 'https://central.example.org:8095/v1/filesystems?fields=ops,write_bytes'`,
+	} {
+		_, url, _ := strings.Cut(command, "'")
+		_, body := get(t, a, strings.TrimSuffix(url, "'"), "Authorization", "Bearer open sesame")
+		fmt.Fprintf(&text, "$ %s\n%s\n", command, body)
+	}
+	plugintest.Golden(t, "testdata/questions.txt", text.String())
+}
+
 func TestAPI(t *testing.T) {
 	a := asked(t)
+	const old = `{"fs":"lustre","kind":"ost","cluster":"hpc","id":"4690","job":"4680_7","user":"alice","account":"physics","partition":"cpu",` +
+		`"state":"finished","totals":{"read_bytes":7000},"rates":{"read_bytes":0}}`
 	for _, tt := range []struct {
 		path   string
 		status int
 		want   string
 	}{
-		{
-			"/v1/jobs?fields=read_bytes,ops", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` +
-				`{"fs":"lustre","kind":"ost","cluster":"hpc","id":"4711","job":"4710_1","user":"bob","account":"chem","partition":"cpu","state":"running",` +
-				`"totals":{"ops":3,"read_bytes":3000},"rates":{"ops":0.1,"read_bytes":100},"shares":{"bytes_share":0.75,"ops_share":0.3333333333333333}},` +
-				`{"fs":"lustre","kind":"ost","uid":"1000","exe":"rsync",` +
-				`"totals":{"ops":6,"read_bytes":1000},"rates":{"ops":0.2,"read_bytes":33.333333333333336},"shares":{"bytes_share":0.25,"ops_share":0.6666666666666666}}]}`,
-		},
-		{
-			"/v1/jobs/4711?fields=read_ops", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` +
-				`{"fs":"lustre","kind":"ost","cluster":"hpc","id":"4711","job":"4710_1","user":"bob","account":"chem","partition":"cpu","state":"running",` +
-				`"totals":{"read_ops":3},"rates":{"read_ops":0.1},"shares":{"bytes_share":0.75,"ops_share":0.3333333333333333}}]}`,
-		},
-		{
-			"/v1/rates?min_rate=50&fields=read_bytes", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` +
-				`{"fs":"lustre","kind":"ost","cluster":"hpc","id":"4711","job":"4710_1","user":"bob","account":"chem","partition":"cpu","state":"running",` +
-				`"rates":{"read_bytes":100},"shares":{"bytes_share":0.75,"ops_share":0.3333333333333333}}]}`,
-		},
-		{
-			"/v1/users?fields=ops&min_rate=0.15", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` +
-				`{"fs":"lustre","kind":"ost","uid":"1000","totals":{"ops":6},"rates":{"ops":0.2},"shares":{"bytes_share":0.25,"ops_share":0.6666666666666666}}]}`,
-		},
-		{
-			"/v1/filesystems?fields=ops,write_bytes", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` +
-				`{"fs":"lustre","kind":"ost","totals":{"ops":12,"write_bytes":600},"rates":{"ops":0.30000000000000004,"write_bytes":0}}]}`,
-		},
-		{"/v1/jobs/17", 404, `{"error":"no I/O of a job \"17\" is known"}`},
+		{"/v1/jobs/4690?fields=read_bytes", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` + old + `]}`},
+		{"/v1/jobs/4680_7?fields=read_bytes", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` + old + `]}`},
+		{"/v1/jobs/4690?min_rate=1", 200, `{"time":"2026-01-01T00:01:00Z","rows":[]}`},
+		{"/v1/jobs/4700?fields=write_bytes", 200, `{"time":"2026-01-01T00:01:00Z","rows":[` +
+			`{"fs":"lustre","kind":"ost","id":"4700","job":"4700","totals":{"write_bytes":600},"rates":{"write_bytes":0},"shares":{"bytes_share":0,"ops_share":0}}]}`},
+		{"/v1/jobs/17", 404, `{"error":"no I/O of a job \"17\" is known: it did none, or none for forget_after"}`},
+		{"/v1/jobs/4680_8", 404, `{"error":"no I/O of a job \"4680_8\" is known: it did none, or none for forget_after"}`},
 		{"/v1/jobs?fields=nonsense", 400, `{"error":"fields: \"nonsense\" is not known"}`},
 		{"/v1/rates?min_rate=NaN", 400, `{"error":"min_rate: \"NaN\" is no number from 0 on"}`},
 		{"/v1/rates?rate=1", 400, `{"error":"\"rate\" is not known; there are fields and min_rate"}`},
@@ -95,9 +107,43 @@ func TestAPI(t *testing.T) {
 		require.Equal(t, tt.status, status, tt.path)
 		require.Equal(t, tt.want, body, tt.path)
 	}
-	status, body := get(t, &api{}, "/v1/jobs")
+	require.NoError(t, a.store.close())
+	status, body := get(t, a, "/v1/jobs/17")
+	require.Equal(t, 503, status)
+	require.JSONEq(t, `{"error":"the plugin is stopping"}`, body)
+	status, body = get(t, &api{}, "/v1/jobs")
 	require.Equal(t, 503, status)
 	require.JSONEq(t, `{"error":"nothing is known yet: ask again after the first interval"}`, body)
+}
+
+// Of a job that did nothing on a file system for long a part is in memory, and a part is not.
+func TestAPIOfAJobInParts(t *testing.T) {
+	s := newStill(t, t.TempDir())
+	s.api = &api{store: s.ledger.store}
+	s.read("1", 0, 10, 100)
+	s.next(time.Minute)
+	s.fold(2 * idleFor)
+	require.Zero(t, s.ledger.memory)
+	require.True(t, s.AddLine(fmt.Appendf(nil, "lustre_jobstats_epoch,fs=other,host=oss1,job=1,kind=ost,target=t epoch=1i,read_bytes=7i %d", s.clock.UnixNano())))
+	for range 2 {
+		s.next(30 * time.Second)
+		_, body := get(t, s.api, "/v1/jobs/1?fields=read_bytes")
+		require.Contains(t, body, `"rows":[{"fs":"other","kind":"ost","id":"1","job":"1","totals":{"read_bytes":7},`)
+		require.Contains(t, body, `{"fs":"s","kind":"ost","id":"1","job":"1","totals":{"read_bytes":100},"rates":{"read_bytes":0}}]}`)
+		s.fold(time.Second)
+	}
+	s.close()
+}
+
+// What is damaged is no answer.
+func TestAPIWithADamagedRecord(t *testing.T) {
+	a := asked(t)
+	require.NoError(t, a.store.db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("series")).Put([]byte(seriesKey(&place{}, "j4690")), []byte("nonsense"))
+	}))
+	status, body := get(t, a, "/v1/jobs/4690")
+	require.Equal(t, 500, status)
+	require.JSONEq(t, `{"error":"state of job \"4690\": the record is damaged"}`, body)
 }
 
 func TestAPIToken(t *testing.T) {
@@ -141,7 +187,7 @@ func TestAPIWithBrokenClients(t *testing.T) {
 				return false
 			}
 			defer response.Body.Close()
-			var a answer
+			var a struct{ Rows []apiRow }
 			return json.NewDecoder(response.Body).Decode(&a) == nil && len(a.Rows) == 1 && a.Rows[0].Totals["ops"] == 2
 		}, 20*time.Second, 20*time.Millisecond)
 		begin := time.Now()

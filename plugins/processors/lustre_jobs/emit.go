@@ -232,18 +232,9 @@ func (em *emission) choose(p *place) map[string]bool {
 }
 
 // rank gives the largest of the shares that a series has of its place's rates.
-func (s *series) rank() (rank float64) {
-	for _, f := range shareFields() {
-		mine, all := 0.0, 0.0
-		for _, field := range f.fields {
-			mine += at(s.cur, field)
-			all += at(s.place.total.rate, field)
-		}
-		if all > 0 {
-			rank = max(rank, mine/all)
-		}
-	}
-	return rank
+func (s *series) rank() float64 {
+	shares, _ := sharesOf(s.cur, s.place.total.rate)
+	return max(shares[0], shares[1], shares[2])
 }
 
 // tags gives the measurement and the tags of a series.

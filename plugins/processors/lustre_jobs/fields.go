@@ -50,6 +50,15 @@ func (t *fieldTable) len() int { return len(t.fields) }
 
 func (t *fieldTable) name(i uint16) string { return t.fields[i].name }
 
+// names gives the names of all fields, by their numbers.
+func (t *fieldTable) names() []string {
+	names := make([]string, len(t.fields))
+	for i := range t.fields {
+		names[i] = t.fields[i].name
+	}
+	return names
+}
+
 // number gives the number of a field, which is known from now on. It refuses what is no name and what is too much.
 func (t *fieldTable) number(name []byte) (uint16, bool) {
 	if i, ok := t.index[string(name)]; ok {

@@ -1,4 +1,4 @@
-//go:generate go test -run TestReadme -update .
+//go:generate go test -run TestQuestions|TestReadme -update .
 
 // Package lustre_jobs is a Telegraf processor: what every job, user, account and file system does on Lustre, summed over
 // all file servers and joined with Slurm.
@@ -163,7 +163,7 @@ func (p *LustreJobs) serve() error {
 	if err != nil {
 		return fmt.Errorf("option listen: %w", err)
 	}
-	a := &api{}
+	a := &api{store: p.ledger.store}
 	if !p.ListenToken.Empty() {
 		a.token = tokenOf(&p.ListenToken)
 	}

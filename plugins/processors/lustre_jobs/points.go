@@ -78,7 +78,16 @@ func shareFields() [3]shareField {
 // emit hands on a point.
 func (p *points) emit(pt *point) {
 	name := layoutName{name: pt.name, listed: p.shownOf(pt.listed)}
-	shares := p.sharesOf(pt, &name.has)
+	var shares [3]float64
+	if pt.whole != nil {
+		var known [3]bool
+		shares, known = sharesOf(pt.rates, pt.whole)
+		for i, ok := range known {
+			if ok {
+				name.has |= firstShare << i
+			}
+		}
+	}
 	for i, t := range pt.tags {
 		if t.value != "" {
 			name.tags |= 1 << i
@@ -124,23 +133,20 @@ func (p *points) shownOf(listed *fieldSet) fieldSet {
 	return set
 }
 
-// sharesOf gives the shares that are known.
-func (p *points) sharesOf(pt *point, has *uint8) (shares [3]float64) {
-	if pt.whole == nil {
-		return shares
-	}
+// sharesOf gives the shares that rates have of the whole's, in the order of shareFields, and which are known: where nobody
+// does any there are none.
+func sharesOf(rates, whole []float64) (shares [3]float64, known [3]bool) {
 	for i, f := range shareFields() {
 		mine, all := 0.0, 0.0
 		for _, field := range f.fields {
-			mine += at(pt.rates, field)
-			all += at(pt.whole, field)
+			mine += at(rates, field)
+			all += at(whole, field)
 		}
-		if all > 0 {
+		if known[i] = all > 0; known[i] {
 			shares[i] = min(mine/all, 1)
-			*has |= firstShare << i
 		}
 	}
-	return shares
+	return shares, known
 }
 
 func at[T int64 | float64](list []T, i uint16) T {

@@ -168,6 +168,15 @@ func appendSeries(b []byte, s *series) []byte {
 
 // readSeries reads a series; its sums are joined to it.
 func (l *ledger) readSeries(p *place, key string, value []byte) (*series, error) {
+	s, err := parseSeries(p, key, value, l.fields.len())
+	if err == nil && s.who != nil {
+		l.identify(s, *s.who)
+	}
+	return s, err
+}
+
+// parseSeries reads a series, which may have so many fields.
+func parseSeries(p *place, key string, value []byte, fields int) (*series, error) {
 	d, err := unseal(value, seriesKey(p, key))
 	if err != nil {
 		return nil, err
@@ -176,7 +185,7 @@ func (l *ledger) readSeries(p *place, key string, value []byte) (*series, error)
 	s.changed, s.id = d.Varint(), d.Uvarint()
 	s.created, s.first, s.last, s.zero = d.Varint(), d.Varint(), d.Varint(), d.Varint()
 	s.parts = d.strings()
-	s.total, s.listed = d.totals(l.fields.len())
+	s.total, s.listed = d.totals(fields)
 	flags := d.Uvarint()
 	s.done = flags&flagReported != 0
 	if flags&flagShown != 0 {
@@ -187,7 +196,7 @@ func (l *ledger) readSeries(p *place, key string, value []byte) (*series, error)
 		if len(w) != 5 || len(d.Rest) != 1 {
 			return nil, durable.ErrRecord
 		}
-		l.identify(s, identity{job: w[0], user: w[1], account: w[2], partition: w[3], cluster: w[4], kind: who(d.Rest[0])})
+		s.who = &identity{job: w[0], user: w[1], account: w[2], partition: w[3], cluster: w[4], kind: who(d.Rest[0])}
 		d.Rest = nil
 	}
 	return s, d.end()

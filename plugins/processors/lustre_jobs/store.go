@@ -136,11 +136,10 @@ func (l *ledger) apply(kind byte, key string, value []byte) error {
 		}
 		return checkNumber(key, uint64(l.fields.add(name)))
 	case recordPlace:
-		parts := strings.Split(string(value), "\x00")
-		if len(parts) != 3 {
-			return durable.ErrRecord
+		name, err := parsePlace(value)
+		if err != nil {
+			return err
 		}
-		name := placeName{parts[0], parts[1], parts[2]}
 		if have := l.places[name]; have != nil {
 			return checkNumber(key, uint64(have.id))
 		}
@@ -454,6 +453,17 @@ func appendEpoch(b []byte, e *epoch, k *epochKey) []byte {
 }
 
 func (p *place) record() []byte { return []byte(p.fs + "\x00" + p.kind + "\x00" + p.shard) }
+
+func parsePlace(value []byte) (placeName, error) {
+	parts := strings.Split(string(value), "\x00")
+	if len(parts) != 3 {
+		return placeName{}, durable.ErrRecord
+	}
+	return placeName{parts[0], parts[1], parts[2]}, nil
+}
+
+// placeNumber gives the id of the place that a key of the store is of.
+func placeNumber(key []byte) uint32 { return uint32(binary.BigEndian.Uint64(key)) }
 
 func (t *target) record() []byte {
 	return append(binary.BigEndian.AppendUint32(nil, t.place.id), t.name...)
