@@ -44,6 +44,7 @@ type job struct {
 	Seen      int64              `json:"seen"`                // when it was heard of, by this host's clock
 	Accounted bool               `json:"accounted,omitempty"` // Ints, Floats and Texts are those of slurm_finished
 	Reported  int64              `json:"reported,omitempty"`  // the End that is reported
+	Past      int64              `json:"past,omitempty"`      // the End of a run after which it was put back into the queue
 	Ints      map[string]int64   `json:"ints,omitempty"`
 	Floats    map[string]float64 `json:"floats,omitempty"`
 	Texts     map[string]string  `json:"texts,omitempty"`
@@ -80,6 +81,7 @@ func (s *slurmState) denies(since, now int64) bool {
 // row is a row of slurm_job or slurm_finished.
 type row struct {
 	finished                                        bool
+	at                                              int64 // when it was told, seconds
 	id, submit, start, end                          int64
 	display, cluster, user, account, partition, qos string
 	state                                           string
@@ -96,6 +98,7 @@ func (l *ledger) tell(r *row, now int64) {
 	}
 	class := slurm.JobState(r.state).Class()
 	over := r.finished || class == slurm.JobFinished
+	pending := class == slurm.JobPending && !r.finished
 	if end, ok := l.reported[r.id]; ok && over && r.end <= end {
 		return
 	}
@@ -106,10 +109,10 @@ func (l *ledger) tell(r *row, now int64) {
 	}
 	before := *j
 	j.Seen = now / int64(time.Second)
-	if over && r.end != 0 && r.end == j.Reported || r.finished && r.start != 0 && r.start < j.Start {
-		return // It is reported; or it is an earlier run's end, of a job that runs again.
+	if j.outdated(r, over, pending) {
+		return
 	}
-	j.take(r, class, over, now)
+	j.take(r, pending, over, now)
 	if j.differs(&before) {
 		l.unsaved[j] = struct{}{}
 		j.savedSeen = j.Seen
@@ -142,8 +145,16 @@ func (l *ledger) reveal(j *job, now int64) {
 	}
 }
 
-func (j *job) take(r *row, class slurm.JobClass, over bool, now int64) {
-	pending := class == slurm.JobPending && !r.finished
+// outdated tells whether a row is of a time before what is known: of an end that is reported, or after which the job was put
+// back into the queue, or before its end.
+func (j *job) outdated(r *row, over, pending bool) bool {
+	if over {
+		return r.end != 0 && (r.end == j.Reported || r.end <= j.Past) || r.finished && r.start != 0 && r.start < j.Start
+	}
+	return j.End != 0 && (r.at < j.End || !pending && r.start == j.Start)
+}
+
+func (j *job) take(r *row, pending, over bool, now int64) {
 	if !pending || !j.Begun {
 		j.Display, j.Cluster, j.User, j.Account, j.Partition, j.QOS = r.display, r.cluster, r.user, r.account, r.partition, r.qos
 	}
@@ -154,6 +165,7 @@ func (j *job) take(r *row, class slurm.JobClass, over bool, now int64) {
 	j.Begun = j.Begun || !pending
 	switch {
 	case !over:
+		j.Past = max(j.Past, j.End)
 		j.End, j.Told = 0, 0
 	case r.end != 0 && r.end != j.End:
 		j.End, j.Told = r.end, now/int64(time.Second)
@@ -246,7 +258,7 @@ func (l *ledger) identityOf(s *series, now int64) (w identity, ok bool) {
 // denied tells whether Slurm says that it has no such job.
 func (l *ledger) denied(id int64, s *series, now int64) bool {
 	if l.slurm.mode == "commands" {
-		return l.slurm.noJobs[id]
+		return l.jobs[id] == nil && l.slurm.noJobs[id]
 	}
 	return l.jobs[id] == nil && l.slurm.denies(s.created, now)
 }

@@ -276,9 +276,7 @@ func (p *LustreJobs) emit(at time.Time) {
 	begin := time.Now()
 	l := p.ledger
 	l.resolve(at.UnixNano())
-	if p.Slurm == "stream" {
-		l.loseJobs(at.UnixNano())
-	}
+	l.loseJobs(at.UnixNano())
 	if err := l.save(); err != nil {
 		if p.said.First("state", "not saved") {
 			p.acc.AddError(fmt.Errorf("%w; what came is kept, and told once it is saved", err))
@@ -295,9 +293,7 @@ func (p *LustreJobs) emit(at time.Time) {
 		em.levels[level] = true
 	}
 	em.run(at.UnixNano() - int64(p.Interval))
-	if em.levels["report"] {
-		p.report(at)
-	}
+	p.report(at, em.levels["report"])
 	p.tellSelf(at)
 	if p.api != nil {
 		p.api.picture.Store(l.paint(at))
@@ -307,31 +303,14 @@ func (p *LustreJobs) emit(at time.Time) {
 	p.took = time.Since(begin)
 }
 
-// report emits the reports that are due. They are noted as emitted with the next save: one that is emitted again is the
-// same point.
-func (p *LustreJobs) report(at time.Time) {
-	reports := p.ledger.reports(at.UnixNano())
-	for i := range reports {
-		r := &reports[i]
-		fields := make(map[string]any, len(r.ints)+len(r.floats)+len(r.texts))
-		for k, v := range r.ints {
-			fields[k] = v
+// report emits the reports that are due, if they are asked for. They are noted as emitted with the next save: one that is
+// emitted again is the same point.
+func (p *LustreJobs) report(at time.Time, emit bool) {
+	for _, r := range p.ledger.reports(at.UnixNano()) {
+		if emit {
+			p.acc.AddFields(measurementReport, r.fields(), r.tags(), r.moment())
 		}
-		for k, v := range r.floats {
-			fields[k] = v
-		}
-		for k, v := range r.texts {
-			fields[k] = v
-		}
-		j := r.job
-		tags := make(map[string]string)
-		for _, t := range []tag{{"cluster", j.Cluster}, {"user", j.User}, {"account", j.Account}, {"partition", j.Partition}, {"qos", j.QOS}, {"state", j.State}} {
-			if t.value != "" {
-				tags[t.key] = t.value
-			}
-		}
-		p.acc.AddFields(measurementReport, fields, tags, r.moment())
-		p.ledger.reportedNow(r)
+		p.ledger.reportedNow(&r)
 	}
 }
 

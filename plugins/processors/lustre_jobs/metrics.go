@@ -42,40 +42,51 @@ func (p *LustreJobs) epochOf(m telegraf.Metric) (*epochLine, error) {
 
 // tell takes a row of slurm_job or slurm_finished.
 func (p *LustreJobs) tell(m telegraf.Metric) {
-	r := row{
-		finished: m.Name() == "slurm_finished", ints: make(map[string]int64), floats: make(map[string]float64),
-		texts: make(map[string]string),
-	}
+	r := newRow()
+	r.finished, r.at = m.Name() == "slurm_finished", m.Time().Unix()
 	for _, t := range m.TagList() {
-		switch t.Key {
-		case "cluster":
-			r.cluster = t.Value
-		case "user":
-			r.user = t.Value
-		case "account":
-			r.account = t.Value
-		case "partition":
-			r.partition = t.Value
-		case "qos":
-			r.qos = t.Value
-		case "state":
-			r.state = t.Value
-		}
+		r.setTag(t.Key, t.Value)
 	}
 	for _, f := range m.FieldList() {
-		switch v := f.Value.(type) {
-		case int64:
-			r.setInt(f.Key, v)
-		case float64:
-			r.floats[f.Key] = v
-		case string:
-			r.setText(f.Key, v)
-		}
+		r.setField(f.Key, f.Value)
 	}
 	if r.id <= 0 || r.display == "" || p.Slurm != "stream" || p.Cluster != "" && r.cluster != p.Cluster {
 		return
 	}
 	p.ledger.tell(&r, p.now().UnixNano())
+}
+
+func newRow() row {
+	return row{ints: make(map[string]int64), floats: make(map[string]float64), texts: make(map[string]string)}
+}
+
+func (r *row) setTag(key, value string) {
+	switch key {
+	case "cluster":
+		r.cluster = value
+	case "user":
+		r.user = value
+	case "account":
+		r.account = value
+	case "partition":
+		r.partition = value
+	case "qos":
+		r.qos = value
+	case "state":
+		r.state = value
+	}
+}
+
+// setField keeps a field. Those that have no place of their own become fields of the job's report.
+func (r *row) setField(key string, value any) {
+	switch v := value.(type) {
+	case int64:
+		r.setInt(key, v)
+	case float64:
+		r.floats[key] = v
+	case string:
+		r.setText(key, v)
+	}
 }
 
 func (r *row) setInt(key string, v int64) {

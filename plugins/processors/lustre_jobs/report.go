@@ -1,6 +1,7 @@
 package lustre_jobs
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -37,19 +38,24 @@ func (s *slurmState) reportDue(j *job, now int64) bool {
 // reports gives the reports that are due, in the order of the ids.
 func (l *ledger) reports(now int64) []report {
 	var due []report
-	for _, id := range slices.Sorted(maps.Keys(l.jobs)) {
-		if j := l.jobs[id]; l.slurm.reportDue(j, now) {
+	for _, j := range l.jobs {
+		if l.slurm.reportDue(j, now) {
 			due = append(due, l.report(j))
 		}
 	}
+	slices.SortFunc(due, func(a, b report) int { return cmp.Compare(a.job.ID, b.job.ID) })
 	return due
 }
 
 // loseJobs drops jobs from memory that Slurm tells of no more, though it does of others, and whose end it did not tell:
-// the line was lost. Their identity stays on disk.
+// the line was lost, or Slurm has forgotten it. Their identity stays on disk.
 func (l *ledger) loseJobs(now int64) {
 	for id, j := range l.jobs {
-		if j.End == 0 && j.marks == 0 && l.slurm.denies(j.Seen*int64(time.Second), now) {
+		lost := l.slurm.noJobs[id]
+		if l.slurm.mode == "stream" {
+			lost = l.slurm.denies(j.Seen*int64(time.Second), now)
+		}
+		if lost && j.End == 0 && j.marks == 0 {
 			l.reported[id] = -j.Seen // Any end is later.
 			delete(l.jobs, id)
 			l.stats.lost++
@@ -59,16 +65,10 @@ func (l *ledger) loseJobs(now int64) {
 
 // report puts together what Slurm and Lustre say of a job.
 func (l *ledger) report(j *job) report {
-	r := report{job: j, ints: maps.Clone(j.Ints), floats: maps.Clone(j.Floats), texts: maps.Clone(j.Texts)}
-	if r.ints == nil {
-		r.ints = make(map[string]int64)
-	}
-	if r.floats == nil {
-		r.floats = make(map[string]float64)
-	}
-	if r.texts == nil {
-		r.texts = make(map[string]string)
-	}
+	r := report{job: j, ints: make(map[string]int64), floats: make(map[string]float64), texts: make(map[string]string)}
+	maps.Copy(r.ints, j.Ints)
+	maps.Copy(r.floats, j.Floats)
+	maps.Copy(r.texts, j.Texts)
 	r.texts["job"] = j.Display
 	r.ints["job_id"], r.ints["end"] = j.ID, j.End
 	if j.Submit != 0 {
@@ -76,7 +76,9 @@ func (l *ledger) report(j *job) report {
 	}
 	if j.Start != 0 {
 		r.ints["start"] = j.Start
-		r.ints["elapsed_seconds"] = max(j.End-j.Start, 0)
+		if _, ok := r.ints["elapsed_seconds"]; !ok { // Slurm's own leaves out when the job was suspended.
+			r.ints["elapsed_seconds"] = max(j.End-j.Start, 0)
+		}
 		if limit := r.ints["limit_seconds"]; limit > 0 {
 			r.floats["limit_efficiency"] = float64(r.ints["elapsed_seconds"]) / float64(limit)
 		}
@@ -128,6 +130,29 @@ func (r *report) addLustre(all []*series) {
 	slices.Sort(fs)
 	r.texts["lustre_filesystems"] = strings.Join(slices.Compact(fs), ",")
 	r.ints["lustre_first_io"], r.ints["lustre_last_io"] = first/int64(time.Second), last/int64(time.Second)
+}
+
+func (r *report) fields() map[string]any {
+	fields := make(map[string]any, len(r.ints)+len(r.floats)+len(r.texts))
+	for k, v := range r.ints {
+		fields[k] = v
+	}
+	for k, v := range r.floats {
+		fields[k] = v
+	}
+	for k, v := range r.texts {
+		fields[k] = v
+	}
+	return fields
+}
+
+func (r *report) tags() map[string]string {
+	j := r.job
+	tags := map[string]string{
+		"cluster": j.Cluster, "user": j.User, "account": j.Account, "partition": j.Partition, "qos": j.QOS, "state": j.State,
+	}
+	maps.DeleteFunc(tags, func(_, value string) bool { return value == "" })
+	return tags
 }
 
 // moment is the time of the report: the job's end, with its id as nanoseconds, which is unique in a cluster. So two jobs
