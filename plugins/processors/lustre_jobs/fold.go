@@ -317,7 +317,7 @@ func (l *ledger) folded(f *folding, err error, now int64) {
 				settle(&s.epochs[i].marks)
 			}
 			if err == nil {
-				l.evict(s, f.idle)
+				l.evict(s, f.idle, f.forget)
 			}
 		}
 	}
@@ -333,7 +333,7 @@ func (l *ledger) folded(f *folding, err error, now int64) {
 }
 
 // evict drops what is on disk and did not change since from memory.
-func (l *ledger) evict(s *series, since int64) {
+func (l *ledger) evict(s *series, since, forget int64) {
 	kept := s.epochs[:0]
 	for _, e := range s.epochs {
 		if e.marks == 0 && int64(e.changed) < since/int64(time.Second) {
@@ -345,7 +345,7 @@ func (l *ledger) evict(s *series, since int64) {
 	}
 	clear(s.epochs[len(kept):])
 	s.epochs = slices.Clip(kept)
-	if len(kept) > 0 || s.changed >= since || s.marks&^markAdopted != 0 || s.shown.rated || l.needed(s) {
+	if len(kept) > 0 || s.changed >= since || s.marks&^markAdopted != 0 || s.shown.rated || l.needed(s, forget) {
 		return
 	}
 	s.marks = 0

@@ -332,10 +332,11 @@ func (s *series) growth(to []growth) []growth {
 	return to
 }
 
-// needed tells whether a series must stay in memory though it does nothing: it waits for Slurm, or its job goes on.
-func (l *ledger) needed(s *series) bool {
+// needed tells whether a series must stay in memory though it does nothing: its job goes on, or it waits for Slurm, though
+// not for ever.
+func (l *ledger) needed(s *series, forget int64) bool {
 	if s.who == nil {
-		return true
+		return s.changed >= forget
 	}
 	if s.who.kind != whoJob {
 		return false

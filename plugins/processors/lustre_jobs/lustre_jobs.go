@@ -327,10 +327,13 @@ func (p *LustreJobs) tellSelf(at time.Time) {
 // fold writes the log into the store from time to time, beside the stream.
 func (p *LustreJobs) fold(at time.Time) {
 	l := p.ledger
+	if l.folding {
+		return // The store takes one writer: lines would wait for it.
+	}
 	if err := l.forget(); err != nil {
 		p.said.Fail(p.acc, "forget", fmt.Errorf("state: forgetting what is old: %w", err))
 	}
-	if l.folding || !l.foldDue(at) {
+	if !l.foldDue(at) {
 		return
 	}
 	f, err := l.startFold(at, at.UnixNano()-int64(p.ForgetAfter))

@@ -1,6 +1,7 @@
 package lustre_jobs
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -69,6 +70,37 @@ func TestCluster(t *testing.T) {
 	s.add("slurm_job,cluster=other,user=eve job=\"1\",job_id=1i,state=\"RUNNING\" 1\nslurm_job,cluster=hpc,user=alice job=\"2\",job_id=2i,state=\"RUNNING\" 1")
 	require.Len(t, s.ledger.jobs, 1)
 	require.Equal(t, "alice", s.ledger.jobs[2].User)
+	s.close()
+}
+
+// Lines may name any fields; what is kept to write them faster is bounded, and what is written is right.
+func TestLayoutsAreBounded(t *testing.T) {
+	s := newStill(t, t.TempDir())
+	for i := range maxLayouts + 5 {
+		line := fmt.Appendf(nil, "lustre_jobstats_epoch,fs=s,job=%d,kind=ost,target=t epoch=1i,read_bytes=%di", i+1, i+1)
+		for bit := range 11 {
+			if i>>bit&1 == 1 {
+				line = fmt.Appendf(line, ",f%d=%di", bit, i)
+			}
+		}
+		require.True(t, s.AddLine(append(line, " 1767225600000000000"...)))
+	}
+	got := s.next(time.Minute)
+	for i := range maxLayouts + 5 {
+		require.Equal(t, int64(i+1), got[fmt.Sprint("lustre_job ", i+1)])
+	}
+	require.LessOrEqual(t, len(s.points.layouts), maxLayouts)
+	s.close()
+}
+
+// The components of a heterogeneous job are jobs of their own.
+func TestHeterogeneousJob(t *testing.T) {
+	s := newStill(t, t.TempDir(), func(p *LustreJobs) { p.Slurm = "stream" })
+	s.add(`slurm_job,user=alice,partition=a job="60+0",job_id=60i,het_job_id=60i,state="RUNNING",start=1767225600i 1
+slurm_job,user=alice,partition=b job="60+1",job_id=61i,het_job_id=60i,state="RUNNING",start=1767225600i 1`)
+	s.read("60", 0, 10, 5)
+	s.read("61", 0, 10, 7)
+	require.Equal(t, map[string]int64{"lustre_fs": 12, "lustre_user": 12, "lustre_job 60+0": 5, "lustre_job 60+1": 7}, s.next(time.Minute))
 	s.close()
 }
 

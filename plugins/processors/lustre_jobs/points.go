@@ -40,6 +40,9 @@ type point struct {
 	at     int64 // nanoseconds
 }
 
+// maxLayouts bounds the layouts that are kept. There are a few for each kind of target, but lines may name any fields.
+const maxLayouts = 1000
+
 // layoutName tells which points have the same tags and fields.
 type layoutName struct {
 	name   string
@@ -103,6 +106,9 @@ func (p *points) emit(pt *point) {
 	}
 	l := p.layouts[name]
 	if l == nil {
+		if len(p.layouts) >= maxLayouts {
+			clear(p.layouts)
+		}
 		l = p.layout(&name, pt)
 		p.layouts[name] = l
 	}

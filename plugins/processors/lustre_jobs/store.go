@@ -89,7 +89,7 @@ func (l *ledger) awake() {
 				return nil
 			}
 			s, err := l.readSeries(p, string(k[4:]), v)
-			if err == nil && l.needed(s) { // What is damaged is told when it is used.
+			if err == nil && l.needed(s, 0) { // What is damaged is told when it is used.
 				l.adopt(s)
 			}
 			return nil

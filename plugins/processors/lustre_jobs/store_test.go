@@ -164,6 +164,37 @@ func TestMemoryIsForLiveJobs(t *testing.T) {
 	s.close()
 }
 
+// What Slurm never told of, for it is not there, leaves memory and the store once it would be forgotten.
+func TestForgetWhatWaits(t *testing.T) {
+	s := newStill(t, t.TempDir(), func(p *LustreJobs) { p.Slurm = "stream" })
+	s.read("1", 0, 10, 100)
+	s.next(time.Minute)
+	s.fold(7 * 24 * time.Hour)
+	require.Len(t, s.ledger.unknown, 1)
+	require.Equal(t, 1, s.ledger.memory)
+	s.fold(25 * time.Hour)
+	require.Zero(t, s.ledger.memory)
+	s.next(time.Minute)
+	require.Empty(t, s.ledger.unknown)
+	require.Zero(t, s.records("series"))
+	s.read("1", 0, 20, 1)
+	require.Equal(t, map[string]int64{"lustre_fs": 101}, s.next(time.Minute), "the file system's total keeps it")
+	s.close()
+}
+
+// Jobs that ended leave memory, and what they did, too, where no reports are asked for.
+func TestMemoryWithoutReports(t *testing.T) {
+	s := newStill(t, t.TempDir(), func(p *LustreJobs) { p.Slurm, p.Levels = "stream", []string{"fs", "job"} })
+	s.read("1", 0, 10, 100)
+	s.ledger.tell(&row{id: 1, display: "1", user: "alice", state: "COMPLETED", start: 1767225500, end: 1767225600}, s.clock.UnixNano())
+	s.next(20 * time.Minute)
+	require.False(t, s.out.HasMeasurement(measurementReport))
+	s.fold(2 * idleFor)
+	require.Empty(t, s.ledger.jobs)
+	require.Zero(t, s.ledger.memory)
+	s.close()
+}
+
 // While the disk is full nothing is emitted that a restart could take back. It is said once, and nothing is lost.
 func TestFullDisk(t *testing.T) {
 	for _, point := range []string{"before log", "before write", "half write", "after write", "sync"} {
