@@ -16,32 +16,48 @@ import (
 	"telegraf-hpc/e2e/harness"
 )
 
-// firstJob is the id of the simulation's first job, less one.
-const firstJob = 4000000
+const (
+	// firstJob is the id of the simulation's first job, less one.
+	firstJob = 4000000
+	// tasks is how many jobs Slurm has: more than the simulation has ids.
+	tasks = 81
+)
 
-// tasks is how many jobs Slurm has: more than the simulation has ids.
-const tasks = 80
+// One cluster serves both, for it takes a while to start. It measures what jobs use.
+func TestWithSlurm(t *testing.T) {
+	t.Parallel()
+	cluster := harness.StartSlurm(t, harness.SlurmOptions{
+		Extra: fmt.Sprintf("FirstJobId=%d\nJobAcctGatherType=jobacct_gather/linux\nJobAcctGatherFrequency=1\n", firstJob+1),
+	})
+	id := cluster.Submit("carol", "-n1", "--mem=200", "--time=5", "--hold", "--wrap=i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 3")
+	t.Run("site", func(t *testing.T) {
+		t.Parallel()
+		testSite(t, cluster)
+	})
+	t.Run("commands", func(t *testing.T) {
+		t.Parallel()
+		testCommands(t, cluster, id)
+	})
+}
 
 // Targets move between servers, plugins and Telegrafs are killed, the central one too, and it is away for longer than the
 // senders' buffers last: once what was lost has come again, the totals in InfluxDB are the simulation's, for jobs, users,
 // accounts and the file system, and each job of Slurm has one report.
-func TestSite(t *testing.T) {
-	t.Parallel()
-	cluster := harness.StartSlurm(t, harness.SlurmOptions{Extra: fmt.Sprintf("FirstJobId=%d\n", firstJob+1)})
+func testSite(t *testing.T, cluster *harness.Slurm) {
 	s := newSite(t)
-	s.extra = "  jobid_name = [\"%e.%u\", \"%j\"]\n"
 	s.startCentral(`interval = "1s"`, `top = 0`, `refresh = "2s"`, `report_delay = "5s"`)
-	s.startHead(cluster)
+	s.startHead(cluster, s.overHTTPS())
 	// They end while the central host is away, or is killed: slurm_load tells of it again.
 	cluster.Submit("alice", "--array=1-40", "-n1", "--mem=10", "--wrap=sleep 20")
 	cluster.Submit("bob", "--array=1-40", "-n1", "--mem=10", "--wrap=sleep 20")
 	s.simulate("--era", "2.15", "--osts", "5", "--mdts", "1", "--jobs", "24", "--tick", "500ms", "--settle", "4s", "--interval", "16s")
-	s.startServer("oss1", overHTTPS, s.https, "lustre-OST0000", "lustre-OST0001")
-	s.startServer("oss2", overHTTPS, s.https, "lustre-OST0002", "lustre-OST0003")
-	s.startServer("mds1", overSocket, s.socket, "lustre-OST0004", "lustre-MDT0000")
+	const ids = `jobid_name = ["%e.%u", "%j"]`
+	s.startServer("oss1", 0, ids, s.overHTTPS(), "lustre-OST0000", "lustre-OST0001")
+	s.startServer("oss2", 0, ids, s.overHTTPS(), "lustre-OST0002", "lustre-OST0003")
+	s.startServer("mds1", 0, ids, s.overSocket(), "lustre-OST0004", "lustre-MDT0000")
 	s.emissions(4, time.Now())
 
-	s.killChild(s.central, "lustre_jobs.conf")
+	s.killChild(s.central, "central.conf")
 	s.emissions(2, time.Now())
 	s.unmount("oss1", "lustre-OST0000")
 	s.mount("oss2", "lustre-OST0000")
@@ -52,10 +68,10 @@ func TestSite(t *testing.T) {
 	s.unmount("oss2", "lustre-OST0000")
 	s.restart(s.senders["oss1"], "oss1", "oss1.conf", 0)
 	s.emissions(2, time.Now())
-	s.restart(s.central, "central", "lustre_jobs.conf", 12*time.Second)
+	s.restart(s.central, "central", "central.conf", 12*time.Second)
 	s.emissions(3, time.Now())
 	s.restart(s.senders["mds1"], "mds1", "mds1.conf", time.Second)
-	s.killChild(s.central, "lustre_jobs.conf")
+	s.killChild(s.central, "central.conf")
 	s.emissions(2, time.Now())
 	s.finish()
 
@@ -67,12 +83,12 @@ func TestSite(t *testing.T) {
 		}
 		return nil
 	})
-	s.checkReports()
-	dropped := 0
-	for _, host := range []string{"oss1", "oss2"} {
-		dropped += len(s.senders[host].Lines("Metric buffer overflow"))
+	s.checkOnce("slurm_finished") // What was lost of it has come again.
+	s.checkOnce("job_report")
+	for _, host := range []string{"oss1", "oss2", "head"} {
+		dropped := len(s.senders[host].Lines("Metric buffer overflow"))
+		require.NotZero(t, dropped, "%s kept all that came while the central host was away", host)
 	}
-	require.NotZero(t, dropped, "the senders kept all that came while the central host was away")
 	require.Empty(t, s.central.Lines("is dropped"))
 	t.Logf("%d series", len(want))
 }
@@ -245,25 +261,25 @@ func (s *site) last(name string, rows []harness.Row) map[string]int64 {
 	return last
 }
 
-// checkReports waits until each job has its report, and requires that none has two.
-func (s *site) checkReports() {
+// checkOnce waits until each job has a row of a measurement, and requires that none has two.
+func (s *site) checkOnce(measurement string) {
 	s.t.Helper()
 	harness.Eventually(s.t, patience, func() error {
-		reports := make(map[int64]int)
-		for _, series := range s.db.Query(database, "SELECT job_id FROM job_report GROUP BY *") {
+		rows := make(map[int64]int)
+		for _, series := range s.db.Query(database, fmt.Sprintf("SELECT job_id FROM %s GROUP BY *", measurement)) {
 			for _, row := range series.Rows {
-				reports[row.Int64(s.t, "job_id")]++
+				rows[row.Int64(s.t, "job_id")]++
 			}
 		}
 		for id := int64(firstJob + 1); id <= firstJob+tasks; id++ {
-			if reports[id] > 1 {
-				s.t.Fatalf("job %d has %d reports", id, reports[id])
+			if rows[id] > 1 {
+				s.t.Fatalf("job %d has %d rows of %s", id, rows[id], measurement)
 			}
-			if reports[id] == 0 {
-				return fmt.Errorf("job %d has no report", id)
+			if rows[id] == 0 {
+				return fmt.Errorf("job %d has no %s", id, measurement)
 			}
 		}
-		require.Len(s.t, reports, tasks)
+		require.Len(s.t, rows, tasks)
 		return nil
 	})
 }

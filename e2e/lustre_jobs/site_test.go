@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,73 +24,17 @@ const (
 	token    = "of-the-site-only"
 	// patience is how long something may take on a machine that has other things to do.
 	patience = 2 * time.Minute
-	// senderBuffer is how many metrics the Telegraf of a file server keeps: less than there are in an outage.
-	senderBuffer = 60
+	// serverBuffer and headBuffer are how many metrics the Telegrafs of file servers and of the head node keep: more than a
+	// gather has, and less than there are in an outage.
+	serverBuffer, headBuffer = 60, 150
 )
 
-// agentTable is that of all Telegrafs. What the senders keep while the central host is away is little: most of it is
-// lost, and comes again.
-const agentTable = `
-[agent]
-  interval = "1s"
-  round_interval = true
-  flush_interval = "300ms"
-  metric_batch_size = 20
-  metric_buffer_limit = %d
-  hostname = %q
-  skip_processors_after_aggregators = true
-`
-
-// centralTables take the folder of the certificates, the addresses to listen on, the processor and the database.
-const centralTables = `
-[[inputs.influxdb_v2_listener]]
-  service_address = %[2]q
-  token = %[3]q
-  tls_cert = "%[1]s/server.pem"
-  tls_key = "%[1]s/server.key"
-
-[[inputs.socket_listener]]
-  service_address = "tcp://%[4]s"
-  data_format = "influx"
-  tls_cert = "%[1]s/server.pem"
-  tls_key = "%[1]s/server.key"
-  tls_allowed_cacerts = ["%[1]s/ca.pem"]
-
-[[processors.execd]]
-  namepass = ["lustre_jobstats_epoch", "lustre_jobstats_self", "slurm_job", "slurm_finished"]
-  command = [%[5]q, "--config", %[6]q]
-  restart_delay = "200ms"
-
+// influx is the output of the central Telegrafs.
+const influx = `
 [[outputs.influxdb]]
-  urls = [%[7]q]
+  urls = [%q]
   database = "lustre"
   skip_database_creation = true
-`
-
-const senderInput = `
-[[inputs.execd]]
-  command = [%q, "--config", %q]
-  signal = "STDIN"
-  restart_delay = "200ms"
-  data_format = "influx"
-`
-
-const overHTTPS = `
-[[outputs.influxdb_v2]]
-  urls = ["https://ADDRESS"]
-  token = "TOKEN"
-  organization = "site"
-  bucket = "lustre"
-  tls_ca = "FOLDER/ca.pem"
-`
-
-const overSocket = `
-[[outputs.socket_writer]]
-  address = "tcp://ADDRESS"
-  data_format = "influx"
-  tls_ca = "FOLDER/ca.pem"
-  tls_cert = "FOLDER/client.pem"
-  tls_key = "FOLDER/client.key"
 `
 
 // site is all of it.
@@ -99,18 +44,18 @@ type site struct {
 	bin    string
 	db     *harness.InfluxDB
 	sim    *harness.Command
+	shown  tables
 
 	https, socket string // addresses
 	central       *harness.Telegraf
 	senders       map[string]*harness.Telegraf
 	config        map[string]string // of each Telegraf
-	extra         string            // options of lustre_jobstats
 }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{
-		t: t, folder: t.TempDir(), senders: make(map[string]*harness.Telegraf), config: make(map[string]string),
+		t: t, folder: t.TempDir(), senders: make(map[string]*harness.Telegraf), config: make(map[string]string), shown: shownTables(t),
 		bin: harness.Build(t, "./cmd/lustre_jobs", "./cmd/lustre_jobstats", "./cmd/lustresim", "./cmd/slurm_load"),
 		db:  harness.StartInfluxDB(t), https: freeAddress(t), socket: freeAddress(t),
 	}
@@ -137,12 +82,48 @@ func (s *site) write(name, text string) {
 // startCentral starts the central Telegraf, with options of lustre_jobs.
 func (s *site) startCentral(options ...string) {
 	s.t.Helper()
-	options = append(options, fmt.Sprintf("state_directory = %q", s.path("central-state")))
-	s.write("lustre_jobs.conf", "[[processors.lustre_jobs]]\n  "+strings.Join(options, "\n  ")+"\n")
-	s.config["central"] = fmt.Sprintf(agentTable, 200000, "central") + fmt.Sprintf(centralTables, s.folder, s.https, token, s.socket,
-		filepath.Join(s.bin, "lustre_jobs"), s.path("lustre_jobs.conf"), s.db.URL)
-	s.central = harness.StartTelegraf(s.t, s.mkdir("central"), s.config["central"])
-	s.central.Child("lustre_jobs.conf")
+	key := `"/etc/telegraf/central.key"`
+	pem := `"/etc/telegraf/central.pem"`
+	listeners := s.table("inputs.influxdb_v2_listener", 0, ":8087", s.https, "${LUSTRE_TOKEN}", token, pem, s.quoted("server.pem"), key, s.quoted("server.key")) +
+		s.table("inputs.socket_listener", 0, ":8094", s.socket, pem, s.quoted("server.pem"), key, s.quoted("server.key"), `"/etc/telegraf/ca.pem"`, s.quoted("ca.pem"))
+	s.central = s.startProcessor("central", listeners, options...)
+}
+
+// startProcessor starts a Telegraf that runs lustre_jobs, with an input and options of the plugin.
+func (s *site) startProcessor(name, input string, options ...string) *harness.Telegraf {
+	s.t.Helper()
+	options = append(options, fmt.Sprintf("state_directory = %q", s.path(name+"-state")))
+	s.write(name+".conf", "[[processors.lustre_jobs]]\n  "+strings.Join(options, "\n  ")+"\n")
+	s.config[name] = s.table("agent", 0) + fmt.Sprintf("  interval = \"1s\"\n  flush_interval = \"300ms\"\n  hostname = %q\n\n", name) + input +
+		s.table("processors.execd", 0, `"/usr/lib/telegraf-hpc/lustre_jobs"`, strconv.Quote(filepath.Join(s.bin, "lustre_jobs")),
+			`"/etc/telegraf/lustre_jobs.conf"`, s.quoted(name+".conf"), `restart_delay = "1s"`, `restart_delay = "200ms"`) + fmt.Sprintf(influx, s.db.URL)
+	tg := harness.StartTelegraf(s.t, s.mkdir(name), s.config[name])
+	tg.Child(name + ".conf")
+	return tg
+}
+
+// quoted gives the path of a file in the test's folder, in quotes.
+func (s *site) quoted(name string) string { return strconv.Quote(s.path(name)) }
+
+// overHTTPS and overSocket give the outputs of those who send to the central Telegraf.
+func (s *site) overHTTPS() string {
+	return s.table("outputs.influxdb_v2", 0, "central.example.org:8087", s.https, "${LUSTRE_TOKEN}", token, `"/etc/telegraf/ca.pem"`, s.quoted("ca.pem"))
+}
+
+func (s *site) overSocket() string {
+	return s.table("outputs.socket_writer", 0, "central.example.org:8094", s.socket, `"/etc/telegraf/ca.pem"`, s.quoted("ca.pem"),
+		`"/etc/telegraf/oss1.pem"`, s.quoted("client.pem"), `"/etc/telegraf/oss1.key"`, s.quoted("client.key"))
+}
+
+// startSender starts a Telegraf that runs an input plugin, and keeps so many metrics while the central host is away.
+func (s *site) startSender(host, plugin string, buffer int, output string) {
+	s.t.Helper()
+	s.config[host] = s.table("agent", 1, `interval = "30s"`, `interval = "1s"`, `"5s"`, `"300ms"`, "200000", strconv.Itoa(buffer)) +
+		fmt.Sprintf("  hostname = %q\n  metric_batch_size = 20\n\n", host) +
+		s.table("inputs.execd", 0, `"/usr/lib/telegraf-hpc/lustre_jobstats"`, strconv.Quote(filepath.Join(s.bin, plugin)),
+			`"/etc/telegraf/lustre_jobstats.conf"`, s.quoted(host+".conf"), `signal = "STDIN"`, "signal = \"STDIN\"\n  restart_delay = \"200ms\"") + output
+	s.senders[host] = harness.StartTelegraf(s.t, s.mkdir(host), s.config[host])
+	s.senders[host].Child(host + ".conf")
 }
 
 func (s *site) mkdir(name string) string {
@@ -151,8 +132,9 @@ func (s *site) mkdir(name string) string {
 	return s.path(name)
 }
 
-// startServer starts the Telegraf of a file server that has some targets.
-func (s *site) startServer(host, output, address string, targets ...string) {
+// startServer starts the Telegraf of a file server that has some targets, with the nth table that is shown of the plugin and
+// options to it.
+func (s *site) startServer(host string, table int, options, output string, targets ...string) {
 	s.t.Helper()
 	for _, in := range []string{"proc", "sys"} {
 		for _, kind := range []string{"obdfilter", "mdt"} {
@@ -162,38 +144,17 @@ func (s *site) startServer(host, output, address string, targets ...string) {
 	for _, target := range targets {
 		s.mount(host, target)
 	}
-	s.write(host+".conf", fmt.Sprintf(`[[inputs.lustre_jobstats]]
-  root = %q
-  emit = ["epoch"]
-  refresh = "2s"
-  max_duty = 1.0
-  state_directory = %q
-%s`, s.path(host+"-root"), s.path(host+"-state"), s.extra))
-	s.config[host] = fmt.Sprintf(agentTable, senderBuffer, host) + fmt.Sprintf(senderInput, filepath.Join(s.bin, "lustre_jobstats"), s.path(host+".conf")) +
-		s.output(output, address)
-	s.senders[host] = harness.StartTelegraf(s.t, s.mkdir(host), s.config[host])
-	s.senders[host].Child(host + ".conf")
+	s.write(host+".conf", s.table("inputs.lustre_jobstats", table)+fmt.Sprintf("  root = %s\n  refresh = \"2s\"\n  max_duty = 1.0\n  state_directory = %s\n  %s\n",
+		s.quoted(host+"-root"), s.quoted(host+"-state"), options))
+	s.startSender(host, "lustre_jobstats", serverBuffer, output)
 }
 
-// output gives the table of an output to an address.
-func (s *site) output(table, address string) string {
-	return strings.NewReplacer("FOLDER", s.folder, "ADDRESS", address, "TOKEN", token).Replace(table)
-}
-
-// startHead starts the Telegraf of the head node. What happens once there must not be lost: its buffer holds an outage.
-func (s *site) startHead(cluster *harness.Slurm) {
+// startHead starts the Telegraf of the head node.
+func (s *site) startHead(cluster *harness.Slurm, output string) {
 	s.t.Helper()
-	s.write("head.conf", fmt.Sprintf(`[[inputs.slurm_load]]
-  collect = ["job", "finished"]
-  refresh = "2s"
-  finished_interval = "1s"
-  repeat_for = "1h"
-  command_directory = %q
-  state_directory = %q
-`, cluster.Bin, s.path("head-state")))
-	s.config["head"] = fmt.Sprintf(agentTable, 200000, "head") + fmt.Sprintf(senderInput, filepath.Join(s.bin, "slurm_load"), s.path("head.conf")) +
-		s.output(overHTTPS, s.https)
-	s.senders["head"] = harness.StartTelegraf(s.t, s.mkdir("head"), s.config["head"])
+	s.write("head.conf", s.table("inputs.slurm_load", 0)+fmt.Sprintf("  refresh = \"2s\"\n  finished_interval = \"1s\"\n  command_directory = %q\n  state_directory = %s\n",
+		cluster.Bin, s.quoted("head-state")))
+	s.startSender("head", "slurm_load", headBuffer, output)
 }
 
 // mount gives a target to a server; unmount takes it away. The simulation goes on writing where it does.
