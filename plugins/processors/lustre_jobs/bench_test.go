@@ -38,25 +38,20 @@ func cpu(b testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// resident gives the memory of this process that is in RAM, and the most that was, in bytes.
-func resident(b testing.TB) (now, most int64) {
+// mostResident gives the most memory of this process that was in RAM, in bytes.
+func mostResident(b testing.TB) int64 {
 	b.Helper()
 	text, err := os.ReadFile("/proc/self/status")
 	require.NoError(b, err)
 	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		kb, _ := strconv.ParseInt(f[1], 10, 64)
-		switch f[0] {
-		case "VmRSS:":
-			now = kb << 10
-		case "VmHWM:":
-			most = kb << 10
+		if f := strings.Fields(line); f[0] == "VmHWM:" {
+			kb, err := strconv.ParseInt(f[1], 10, 64)
+			require.NoError(b, err)
+			return kb << 10
 		}
 	}
-	return now, most
+	b.Fatal("no VmHWM in /proc/self/status")
+	return 0
 }
 
 func benchPlugin(b testing.TB) *LustreJobs {
@@ -114,7 +109,11 @@ func BenchmarkLines(b *testing.B) {
 			b.Fatalf("not taken: %s", lines[i%len(lines)])
 		}
 	}
-	b.ReportMetric(float64(b.N)/(cpu(b)-start).Seconds(), "lines/cpu-s")
+	rate := float64(b.N) / (cpu(b) - start).Seconds()
+	b.ReportMetric(rate, "lines/cpu-s")
+	if b.N >= keys && rate < 200_000 {
+		b.Errorf("%.0f lines a second of CPU", rate)
+	}
 }
 
 // BenchmarkScan reads lines only.
@@ -133,6 +132,7 @@ func BenchmarkScan(b *testing.B) {
 // BenchmarkKeys has so many (target, job) keys live at once, each with 20 fields, gathered three times and saved, folded and
 // emitted: what it costs in CPU, that of making the lines taken off, and in memory.
 func BenchmarkKeys(b *testing.B) {
+	perLine := make(map[int]float64)
 	for _, keys := range []int{100_000, 1_000_000} {
 		b.Run(strconv.Itoa(keys), func(b *testing.B) {
 			const gathers = 3
@@ -158,12 +158,17 @@ func BenchmarkKeys(b *testing.B) {
 					p.emit(at)
 					p.done.Wait()
 				}
-				b.ReportMetric(float64(cpu(b)-start-making)/float64(gathers*keys), "cpu-ns/line")
-				_, most := resident(b)
+				perLine[keys] = float64(cpu(b)-start-making) / float64(gathers*keys)
+				b.ReportMetric(perLine[keys], "cpu-ns/line")
+				most := mostResident(b)
 				b.ReportMetric(float64(most)/1e6, "peak-MB")
+				require.LessOrEqual(b, most, int64(700e6))
 				require.Equal(b, keys, p.ledger.lives)
 			}
 		})
+	}
+	if small, large := perLine[100_000], perLine[1_000_000]; small > 0 && large > 1.05*small {
+		b.Errorf("ten times the keys cost %.1f times the CPU", 10*large/small)
 	}
 }
 
@@ -171,7 +176,7 @@ func BenchmarkKeys(b *testing.B) {
 func BenchmarkEmit(b *testing.B) {
 	p := benchPlugin(b)
 	p.Top = 0
-	var took time.Duration
+	var took, used time.Duration
 	for i := range b.N {
 		for job := range 5000 {
 			line := benchLine(nil, rand.IntN(20), job, i)
@@ -181,10 +186,15 @@ func BenchmarkEmit(b *testing.B) {
 		require.NoError(b, p.ledger.save())
 		em := emission{ledger: p.ledger, points: p.points, levels: map[string]bool{"fs": true, "account": true, "user": true, "job": true}, refresh: int64(p.Refresh)}
 		em.at = 1767225600e9 + int64(i+1)*30e9
-		begin := time.Now()
+		begin, start := time.Now(), cpu(b)
 		em.run(em.at - 30e9)
 		p.ledger.nextWindow(em.at)
 		took += time.Since(begin)
+		used += cpu(b) - start
+	}
+	b.ReportMetric(used.Seconds()*1000/float64(b.N), "cpu-ms/emission")
+	if b.N > 1 && used > 50*time.Millisecond*time.Duration(b.N) { // Of its own time: the machine may have other things to do.
+		b.Errorf("%s of CPU an emission", used/time.Duration(b.N))
 	}
 	b.ReportMetric(took.Seconds()*1000/float64(b.N), "ms/emission")
 	b.ReportMetric(float64(p.acc.(*nothing).points)/float64(b.N), "points/emission")
