@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 func TestParsePoint(t *testing.T) {
 	p, err := parsePoint(`lustre_jobstats,fs=l,job=a\ b\,c\=d,kind=ost,target=l-OST0000 read_bytes=4096i,epochs=2i 1795262904316122138`)
 	require.NoError(t, err)
-	require.Equal(t, point{target: "l-OST0000", job: "a b,c=d", fields: map[string]int64{"read_bytes": 4096, "epochs": 2}}, p)
+	require.Equal(t, point{measurement: lustre, target: "l-OST0000", job: "a b,c=d", fields: map[string]int64{"read_bytes": 4096, "epochs": 2}}, p)
 
 	for line, message := range map[string]string{
 		"lustre_jobstats,target=t":       `line "lustre_jobstats,target=t": 1 parts, not 3`,
@@ -70,6 +71,31 @@ func FuzzParseEntries(f *testing.F) {
 	})
 }
 
+func TestMeasurement(t *testing.T) {
+	require.Equal(t, "a b,c", measurement(`a\ b\,c,host=x n=1i 1`))
+	require.Equal(t, "mem", measurement("mem n=1i 1"))
+}
+
+func TestTableCountsOtherPoints(t *testing.T) {
+	table := newTable(t.TempDir())
+	for _, name := range []string{"mem", "cpu", "mem", "slurm_load_self"} {
+		table.add(point{measurement: name}, time.Now())
+	}
+	var out bytes.Buffer
+	table.printOthers(&out)
+	require.Equal(t, "Points of other measurements: cpu 1 mem 2 slurm_load_self 1\n", out.String())
+	for i := range 20 {
+		table.others[fmt.Sprintf("measurement_%02d", i)] = 1000
+	}
+	out.Reset()
+	table.printOthers(&out)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Greater(t, len(lines), 4)
+	for _, line := range lines {
+		require.LessOrEqual(t, len(line), 98)
+	}
+}
+
 func TestGrouped(t *testing.T) {
 	for n, text := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 31981644: "31,981,644", 9223372036854775807: "9,223,372,036,854,775,807"} {
 		require.Equal(t, text, grouped(n))
@@ -92,7 +118,7 @@ func TestTablePairsPointsWithReadings(t *testing.T) {
 	table := newTable(root)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	point := func(snapshot, bytes int64) point {
-		return point{target: "l-OST0000", job: "1", fields: map[string]int64{"snapshot": snapshot, "epochs": 2, "read_bytes": bytes, "write_bytes": 0}}
+		return point{measurement: lustre, target: "l-OST0000", job: "1", fields: map[string]int64{"snapshot": snapshot, "epochs": 2, "read_bytes": bytes, "write_bytes": 0}}
 	}
 	last := func() string {
 		var out bytes.Buffer
@@ -132,7 +158,7 @@ func TestDemoShowsRestartWithinAMinute(t *testing.T) {
 func anyAhead(t *testing.T, tables string) bool {
 	for line := range strings.Lines(tables) {
 		columns := strings.Fields(line)
-		if len(columns) != 7 || columns[0] == "target" || columns[3] == "gone" {
+		if len(columns) != 7 || !strings.Contains(columns[0], "-OST") || columns[3] == "gone" {
 			continue
 		}
 		says, err := strconv.Atoi(strings.ReplaceAll(columns[3], ",", ""))

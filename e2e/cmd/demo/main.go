@@ -112,12 +112,15 @@ func (d *demo) findLustre(ctx context.Context, out io.Writer) (simulator *exec.C
 }
 
 // configure writes the plugins' own configurations. The interval makes lustre_jobstats gather more often than Telegraf asks
-// it to. On a machine without Slurm slurm_load has nothing to do, and says so.
+// it to. A plugin that has nothing to do on this machine says so.
 func (d *demo) configure() error {
-	state := filepath.Join(d.folder, "state")
+	state := fmt.Sprintf("state_directory = %q", filepath.Join(d.folder, "state"))
 	for plugin, options := range map[string]string{
-		"lustre_jobstats": fmt.Sprintf("interval = \"2s\"\n  root = %q\n  state_directory = %q", d.lustre, state),
-		"slurm_load":      fmt.Sprintf("state_directory = %q", state),
+		"lustre_jobstats": fmt.Sprintf("interval = \"2s\"\n  root = %q\n  %s", d.lustre, state),
+		"slurm_load":      state,
+		"condor_q":        state,
+		"who_users":       "",
+		"node_sensors":    "",
 	} {
 		text := fmt.Sprintf("[[inputs.%s]]\n  %s\n", plugin, options)
 		if err := os.WriteFile(filepath.Join(d.folder, plugin+".conf"), []byte(text), 0o600); err != nil {
@@ -183,7 +186,7 @@ func ended(err error) error {
 	return err
 }
 
-// readPoints sends the points of lustre_jobstats and leaves out all others.
+// readPoints sends the points. Of those of others than lustre_jobstats it sends the measurement alone.
 func readPoints(r io.Reader, points chan<- point) error {
 	lines := bufio.NewReader(r)
 	for {
@@ -194,7 +197,8 @@ func readPoints(r io.Reader, points chan<- point) error {
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(line, "lustre_jobstats,") {
+		if !strings.HasPrefix(line, lustre+",") {
+			points <- point{measurement: measurement(line)}
 			continue
 		}
 		p, err := parsePoint(strings.TrimSuffix(line, "\n"))

@@ -7,15 +7,25 @@ import (
 	"strings"
 )
 
-// point is a line of lustre_jobstats.
+// lustre is the measurement that the table is of.
+const lustre = "lustre_jobstats"
+
+// point is a line of line protocol. Only those of lustre_jobstats have more than a measurement.
 type point struct {
+	measurement string
 	target, job string
 	fields      map[string]int64
 }
 
+// measurement gives what a line is of.
+func measurement(line string) string {
+	head := cut(line, ' ')[0]
+	return unescape(cut(head, ',')[0])
+}
+
 // parsePoint reads a line of line protocol whose fields are integers (InfluxDB, "Line protocol reference").
 func parsePoint(line string) (point, error) {
-	p := point{fields: make(map[string]int64)}
+	p := point{measurement: lustre, fields: make(map[string]int64)}
 	parts := cut(line, ' ')
 	if len(parts) != 3 {
 		return p, fmt.Errorf("line %q: %d parts, not 3", line, len(parts))

@@ -41,10 +41,11 @@ type table struct {
 	// readings holds what Lustre says of each entry that is there now, and what it said before, the latest last: a point
 	// comes some seconds after the reading that it is from.
 	readings map[key][]entry
+	others   map[string]int // How many points there were of each other measurement.
 }
 
 func newTable(root string) *table {
-	return &table{root: root, rows: make(map[key]row)}
+	return &table{root: root, rows: make(map[key]row), others: make(map[string]int)}
 }
 
 // jobStats lists the files that Lustre servers have, under a root.
@@ -84,8 +85,12 @@ func (t *table) look() error {
 	return nil
 }
 
-// add takes a point of the plugin. One that is from no reading, a total's zero before its first value, is not shown.
+// add takes a point. One that is from no reading, a total's zero before its first value, is not shown.
 func (t *table) add(p point, now time.Time) {
+	if p.measurement != lustre {
+		t.others[p.measurement]++
+		return
+	}
 	snapshot, ok := p.fields["snapshot"]
 	if !ok {
 		return
@@ -105,6 +110,7 @@ func (t *table) add(p point, now time.Time) {
 func (t *table) print(out io.Writer, now time.Time) {
 	maps.DeleteFunc(t.rows, func(_ key, r row) bool { return now.Sub(r.at) > quietFor })
 	if len(t.rows) == 0 {
+		t.printOthers(out)
 		return
 	}
 	keys := slices.SortedFunc(maps.Keys(t.rows), func(a, b key) int {
@@ -123,6 +129,24 @@ func (t *table) print(out io.Writer, now time.Time) {
 		}
 		fmt.Fprintf(out, columns, k.target, printable(k.job), strconv.FormatInt(r.lives(), 10),
 			read, grouped(r.total["read_bytes"]), written, grouped(r.total["write_bytes"]))
+	}
+	t.printOthers(out)
+}
+
+// printOthers shows how many points there were of each other measurement, in lines as wide as the table.
+func (t *table) printOthers(out io.Writer) {
+	const width = 98
+	line := "Points of other measurements:"
+	for _, name := range slices.Sorted(maps.Keys(t.others)) {
+		part := fmt.Sprintf(" %s %d", printable(name), t.others[name])
+		if len(line)+len(part) > width {
+			fmt.Fprintln(out, line)
+			line = " "
+		}
+		line += part
+	}
+	if len(t.others) > 0 {
+		fmt.Fprintln(out, line)
 	}
 }
 
