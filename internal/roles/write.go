@@ -1,0 +1,88 @@
+package roles
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Writer puts files into a folder.
+type Writer struct {
+	Folder string
+	// Force is whether files that are there are overwritten.
+	Force bool
+	// GID is the group that may read them; negative leaves it as it is.
+	GID int
+}
+
+// Write writes all files, or none where one is there already with another text. It gives those that were written, in the
+// order they came in. Each appears whole, by a rename.
+func (w *Writer) Write(files []File) (written []string, err error) {
+	var missing []File
+	for i := range files {
+		f := &files[i]
+		old, err := os.ReadFile(f.Path(w.Folder))
+		switch {
+		case err == nil && bytes.Equal(old, []byte(f.Text)):
+			continue
+		case err == nil && !w.Force:
+			return nil, fmt.Errorf("%s is there already, with another text: --force overwrites it", f.Path(w.Folder))
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+		missing = append(missing, *f)
+	}
+	for i := range missing {
+		if err := w.write(&missing[i]); err != nil {
+			return written, err
+		}
+		written = append(written, missing[i].Path(w.Folder))
+	}
+	return written, nil
+}
+
+func (w *Writer) write(f *File) (err error) {
+	path := f.Path(w.Folder)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // As Telegraf's own packages have it.
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".telegraf-hpc-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // Fails once it has its name.
+	_, err = temporary.WriteString(f.Text)
+	if err == nil {
+		err = temporary.Chmod(0o640)
+	}
+	if err == nil && w.GID >= 0 {
+		err = temporary.Chown(-1, w.GID)
+	}
+	if err == nil {
+		err = temporary.Sync()
+	}
+	if err = errors.Join(err, temporary.Close()); err != nil {
+		return err
+	}
+	return w.rename(temporary.Name(), path)
+}
+
+// rename gives a file its name. Without Force it takes nobody's place, not even of one that was written meanwhile.
+func (w *Writer) rename(from, to string) error {
+	if w.Force {
+		return os.Rename(from, to)
+	}
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // Not on every file system; link(2) is.
+		err = os.Link(from, to)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", to, err)
+	}
+	return nil
+}
