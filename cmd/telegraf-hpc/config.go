@@ -86,7 +86,10 @@ func exists(path string) bool {
 
 // writeFiles writes files below a folder and tells of each.
 func writeFiles(w io.Writer, folder string, force bool, files []roles.File) error {
-	writer := roles.Writer{Folder: folder, Force: force, GID: telegrafGroup()}
+	return write(w, &roles.Writer{Folder: folder, Force: force, GID: telegrafGroup()}, files)
+}
+
+func write(w io.Writer, writer *roles.Writer, files []roles.File) error {
 	written, err := writer.Write(files)
 	for _, name := range written {
 		fmt.Fprintln(w, "wrote", name)

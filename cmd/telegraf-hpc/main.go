@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdin, stdout *os.File, stderr io.W
 		Writer:         stdout,
 		ErrWriter:      stderr,
 		Reader:         stdin,
-		Commands:       []*cli.Command{doctorCommand(&status), configCommand(), migrateCommand(), listCommand(), topCommand(stdin, stdout)},
+		Commands:       []*cli.Command{doctorCommand(&status), configCommand(), migrateCommand(), dashboardsCommand(), listCommand(), topCommand(stdin, stdout)},
 		ExitErrHandler: func(*cli.Context, error) {}, // The status is main's.
 		OnUsageError:   usageError,
 		Action: func(c *cli.Context) error {

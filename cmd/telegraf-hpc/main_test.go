@@ -63,6 +63,8 @@ func TestMistakes(t *testing.T) {
 		"top --from central:8095":                `top: "central:8095" is neither a URL nor unix:PATH`,
 		"top --from http://a --token-file /none": "top: open /none: no such file or directory",
 		"top --jobid-name %z":                    "",
+		"dashboards --out /none --store flux":    `dashboards: there is no store "flux": choose one of influxql, graphite`,
+		"dashboards --out /none more":            `dashboards: unexpected argument "more"`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			args := strings.Fields(line)
@@ -83,7 +85,7 @@ func TestHelp(t *testing.T) {
 	stdout, stderr, status := call(t, "--help")
 	require.Zero(t, status)
 	require.Empty(t, stderr)
-	for _, command := range []string{"doctor", "config", "migrate", "list", "top"} {
+	for _, command := range []string{"doctor", "config", "migrate", "dashboards", "list", "top"} {
 		require.Contains(t, stdout, "\n   "+command+" ")
 		help, stderr, status := call(t, command, "--help")
 		require.Zero(t, status)
@@ -132,6 +134,28 @@ func TestMigrateOut(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(folder, "migrated.env"))
 	require.NoError(t, err)
 	require.Equal(t, "INFLUX_TOKEN='s3cret'\n", string(text))
+}
+
+// Dashboards for the hosts that are named, which Grafana's own user can read.
+func TestDashboards(t *testing.T) {
+	folder := t.TempDir()
+	args := []string{"dashboards", "--store", "graphite", "--host", "node1.example.org", "--host", "node2", "--out", folder}
+	stdout, stderr, status := call(t, args...)
+	require.Zero(t, status, stderr)
+	board := filepath.Join(folder, "dashboards", "node.json")
+	require.Contains(t, stdout, "wrote "+board+"\n")
+	text, err := os.ReadFile(board)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "node1_example_org,node2")
+	info, err := os.Stat(board)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), info.Mode())
+	stdout, _, status = call(t, args...)
+	require.Zero(t, status)
+	require.Equal(t, "everything is there already\n", stdout)
+	_, stderr, status = call(t, "dashboards", "--store", "graphite", "--out", folder)
+	require.Equal(t, exitFailed, status)
+	require.Regexp(t, `^telegraf-hpc: .+ is there already, with another text: --force overwrites it\n$`, stderr)
 }
 
 // A measurement as list shows it.

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,8 @@ type Writer struct {
 	Force bool
 	// GID is the group that may read them; negative leaves it as it is.
 	GID int
+	// Mode is who may read them: 0 stands for 0640.
+	Mode fs.FileMode
 }
 
 // Write writes all files, or none where one is there already with another text. It gives those that were written, in the
@@ -58,7 +61,7 @@ func (w *Writer) write(f *File) (err error) {
 	defer os.Remove(temporary.Name()) // Fails once it has its name.
 	_, err = temporary.WriteString(f.Text)
 	if err == nil {
-		err = temporary.Chmod(0o640)
+		err = temporary.Chmod(cmp.Or(w.Mode, 0o640))
 	}
 	if err == nil && w.GID >= 0 {
 		err = temporary.Chown(-1, w.GID)
