@@ -28,6 +28,9 @@ func (c *tool) list(ctx context.Context, now time.Time) (answer, error) {
 		return answer{}, fmt.Errorf("option command: %w", err)
 	}
 	rows, refused := parseWho(result.Stdout, now)
+	if err := readable(rows, refused); err != nil {
+		return answer{}, fmt.Errorf("option command: %w", err)
+	}
 	sessions := sessionsOf(rows, func(line string) time.Duration { return c.host.idle(line, now) })
 	return answer{sessions: sessions, refused: int64(refused)}, nil
 }

@@ -57,6 +57,9 @@ func (u *utmp) list(_ context.Context, now time.Time) (answer, error) {
 		return answer{}, fmt.Errorf("reading %s: %w", u.path, err)
 	}
 	rows, refused := parseUtmp(b, u.layout)
+	if err := readable(rows, refused); err != nil {
+		return answer{}, fmt.Errorf("reading %s: %w", u.path, err)
+	}
 	a := answer{refused: int64(refused)}
 	if !u.trust {
 		there := rows[:0]
@@ -70,6 +73,14 @@ func (u *utmp) list(_ context.Context, now time.Time) (answer, error) {
 	}
 	a.sessions = sessionsOf(rows, func(line string) time.Duration { return u.host.idle(line, now) })
 	return a, nil
+}
+
+// readable tells of what has logins none of which can be read. Nobody knows who is there then: that is not nobody.
+func readable(rows []row, refused int) error {
+	if len(rows) > 0 || refused == 0 {
+		return nil
+	}
+	return fmt.Errorf("none of %d records can be read: is it of this kind of machine?", refused)
 }
 
 func (*utmp) close() {}

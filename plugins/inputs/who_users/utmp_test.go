@@ -1,6 +1,7 @@
 package who_users
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,12 @@ func TestUtmpFails(t *testing.T) {
 	a, err := u.list(t.Context(), time.Now())
 	require.NoError(t, err)
 	require.Empty(t, a.sessions)
+
+	// What can't be read is not nobody.
+	require.NoError(t, os.WriteFile(u.path, bytes.Repeat([]byte{7, 0, 0, 0}, 96), 0o600))
+	_, err = u.list(t.Context(), time.Now())
+	require.EqualError(t, err, "reading "+u.path+": none of 1 records can be read: is it of this kind of machine?")
+	require.False(t, isAbsent(err))
 }
 
 func TestTerminals(t *testing.T) {
