@@ -222,7 +222,7 @@ func (s *site) run(duration time.Duration) {
 	s.tg.Stop()
 }
 
-// memory gives the resident bytes of Telegraf and of our plugins (proc(5): VmRSS).
+// memory gives the resident bytes of Telegraf and of our plugins.
 func (s *site) memory() map[string]int {
 	s.t.Helper()
 	processes := map[string]int{"telegraf": s.tg.Pid()}
@@ -232,13 +232,7 @@ func (s *site) memory() map[string]int {
 	}
 	resident := make(map[string]int, len(processes))
 	for name, pid := range processes {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		require.NoError(s.t, err, name)
-		_, rest, found := strings.Cut(string(status), "VmRSS:")
-		require.True(s.t, found, name)
-		kib, err := strconv.Atoi(strings.Fields(rest)[0])
-		require.NoError(s.t, err, name)
-		resident[name] = kib << 10
+		resident[name] = harness.Memory(s.t, pid, "VmRSS")
 	}
 	return resident
 }

@@ -74,31 +74,6 @@ func (p *plugin) gather() (counts map[string]int, self map[string]float64) {
 	}
 }
 
-// cpu gives the CPU time in seconds that the plugin itself has used (proc(5): utime and stime in 1/100 s).
-func (p *plugin) cpu() float64 {
-	p.t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-	require.NoError(p.t, err)
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	require.NoError(p.t, err)
-	system, err := strconv.Atoi(fields[12])
-	require.NoError(p.t, err)
-	return float64(user+system) / 100
-}
-
-// memory gives a line of /proc/PID/status in bytes.
-func (p *plugin) memory(line string) int {
-	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
-	require.NoError(p.t, err)
-	_, rest, found := strings.Cut(string(status), line+":")
-	require.True(p.t, found, line)
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	require.NoError(p.t, err)
-	return kib << 10
-}
-
 // With 20,000 jobs in the queue, and then in the history, the plugin costs little beside HTCondor's own commands.
 func TestCostOf20000Jobs(t *testing.T) {
 	t.Parallel()
@@ -117,17 +92,17 @@ func TestCostOf20000Jobs(t *testing.T) {
 		return c.Submit("alice", fmt.Sprintf("executable = /bin/sleep\narguments = 1000\nrequest_cpus = 64\nbatch_name = many\nqueue %d", n))
 	}
 	p.gather()
-	idle := p.memory("VmRSS")
+	idle := harness.Memory(t, p.pid, "VmRSS")
 	cluster := submit(jobs)
 	var ours, theirs float64
 	for range 3 {
-		before := p.cpu()
+		before := harness.CPUTime(t, p.pid).Seconds()
 		counts, self := p.gather()
 		require.Equal(t, jobs, counts["condor_job"])
-		ours += p.cpu() - before
+		ours += harness.CPUTime(t, p.pid).Seconds() - before
 		theirs += self["commands_cpu_seconds"]
 	}
-	grown := p.memory("VmHWM") - idle
+	grown := harness.Memory(t, p.pid, "VmHWM") - idle
 	t.Logf("CPU of a gather: ours %.2f s, that of the commands %.2f s (%.0f %%); memory: %d MB above idle", ours/3, theirs/3, 100*ours/theirs, grown>>20)
 	require.LessOrEqual(t, ours, 0.4*theirs, "CPU")
 	require.LessOrEqual(t, grown, 64<<20, "memory")

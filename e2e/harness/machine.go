@@ -263,12 +263,7 @@ func (d *Daemon) Continue() {
 func waitStopped(t testing.TB, pid int, want bool) {
 	t.Helper()
 	Eventually(t, time.Minute, func() error {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return err
-		}
-		state := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
-		if (state == "T") != want {
+		if state := stat(t, pid)[0]; (state == "T") != want {
 			return fmt.Errorf("process %d is in state %s", pid, state)
 		}
 		return nil

@@ -201,9 +201,7 @@ func (l *Login) Kill() {
 	t := l.node.t
 	t.Helper()
 	// The one with the user's rights would end well if its parent, which has root's, did not take it along.
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", l.server))
-	require.NoError(t, err)
-	parent, err := strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1])
+	parent, err := strconv.Atoi(stat(t, l.server)[1])
 	require.NoError(t, err)
 	for _, pid := range []int{parent, l.server} {
 		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -162,46 +161,21 @@ func (s *site) plugin() int {
 	return s.tg.Child("jupyter_users.conf")
 }
 
-// memory gives the resident memory of a process in bytes (proc(5)).
-func memory(t testing.TB, pid int) int {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(status), "VmHWM:")
-	require.True(t, found)
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	require.NoError(t, err)
-	return kib << 10
-}
-
-// cpu gives the CPU time in seconds that a process has used (proc(5): utime and stime in 1/100 s).
-func cpu(t testing.TB, pid int) float64 {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	require.NoError(t, err)
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	require.NoError(t, err)
-	system, err := strconv.Atoi(fields[12])
-	require.NoError(t, err)
-	return float64(user+system) / 100
-}
-
 // requireCheap requires the figures that the plugin is to keep to, while it gathers 1,000 pods or users again and again.
 func (s *site) requireCheap(tags map[string]string) {
 	s.t.Helper()
 	const gathers = 10
 	pid := s.plugin()
 	s.last("jupyter_users", tags)
-	before, from := cpu(s.t, pid), s.points(tags)
+	before, from := harness.CPUTime(s.t, pid).Seconds(), s.points(tags)
 	harness.Eventually(s.t, patience, func() error {
 		if n := s.points(tags); n < from+gathers {
 			return fmt.Errorf("%d gathers", n-from)
 		}
 		return nil
 	})
-	each := (cpu(s.t, pid) - before) / float64(s.points(tags)-from)
-	resident := memory(s.t, pid)
+	each := (harness.CPUTime(s.t, pid).Seconds() - before) / float64(s.points(tags)-from)
+	resident := harness.Memory(s.t, pid, "VmHWM")
 	s.t.Logf("a gather takes %.3f s of CPU; at most %.1f MB of memory were resident", each, float64(resident)/1e6)
 	require.LessOrEqual(s.t, each, 0.2, "CPU seconds of a gather")
 	require.LessOrEqual(s.t, resident, 45_000_000, "resident memory")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/e2e/harness"
 )
 
 // bigNode makes the folders of a node with 256 CPUs, 40 interfaces and 60 fans.
@@ -58,11 +60,11 @@ func TestCost(t *testing.T) {
 			// The addresses, too, each time: more than is asked.
 			ours := startPlugin(t, "", configuration+"[inputs.node_sensors.sensor.net_if_addrs]\ninterval = \"0s\"\n")
 			rows := len(ours.gather())
-			_, before := ours.status("VmRSS")
+			before := harness.CPUTime(t, ours.pid)
 			for range gathers {
 				ours.gather()
 			}
-			memory, after := ours.status("VmHWM")
+			memory, after := harness.Memory(t, ours.pid, "VmHWM"), harness.CPUTime(t, ours.pid)
 			share := 100 * (after - before).Seconds() / gathers / interval.Seconds()
 			t.Logf("%d rows: %.2f ms of CPU a gather, %.3f %% of a core at %s; %.1f MB at most", rows,
 				1000*(after-before).Seconds()/gathers, share, interval, float64(memory)/(1<<20))

@@ -229,9 +229,8 @@ func (tr *tree) requireFigures(row map[string]any, pids ...int) {
 	resident := 0
 	var read, written int64
 	for _, pid := range pids {
-		cpu += cpuOf(t, pid)
-		bytes, _ := (&child{t: t, pid: pid}).status("RssAnon")
-		resident += bytes
+		cpu += harness.CPUTime(t, pid)
+		resident += harness.Memory(t, pid, "RssAnon")
 		r, w := ioOf(t, pid)
 		read, written = read+r, written+w
 	}

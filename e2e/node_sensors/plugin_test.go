@@ -5,7 +5,6 @@ package node_sensors
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -279,29 +278,4 @@ func testcase(t testing.TB, path string) string {
 	root, err := stock.Repository()
 	require.NoError(t, err)
 	return filepath.Join(root, "plugins/inputs/node_sensors/testcases", path)
-}
-
-// status gives a line of /proc/PID/status in bytes, and the CPU time that the process has used.
-func (c *child) status(line string) (bytes int, cpu time.Duration) {
-	c.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.pid))
-	require.NoError(c.t, err)
-	_, rest, found := strings.Cut(string(status), line+":")
-	require.True(c.t, found, line)
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	require.NoError(c.t, err)
-	return kib << 10, cpuOf(c.t, c.pid)
-}
-
-// cpuOf gives the CPU time of a process (proc(5): utime and stime in 1/100 s).
-func cpuOf(t testing.TB, pid int) time.Duration {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	require.NoError(t, err)
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	require.NoError(t, err)
-	system, err := strconv.Atoi(fields[12])
-	require.NoError(t, err)
-	return time.Duration(user+system) * 10 * time.Millisecond
 }

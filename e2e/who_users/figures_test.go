@@ -99,44 +99,20 @@ func (p *plugin) gather() string {
 	}
 }
 
-// cpu gives the CPU time in seconds that the plugin has used (proc(5): utime and stime in 1/100 s).
-func (p *plugin) cpu() float64 {
-	p.t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
-	require.NoError(p.t, err)
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	require.NoError(p.t, err)
-	system, err := strconv.Atoi(fields[12])
-	require.NoError(p.t, err)
-	return float64(user+system) / 100
-}
-
-// memory gives a line of /proc/PID/status in bytes.
-func (p *plugin) memory(line string) int {
-	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
-	require.NoError(p.t, err)
-	_, rest, found := strings.Cut(string(status), line+":")
-	require.True(p.t, found, line)
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	require.NoError(p.t, err)
-	return kib << 10
-}
-
 // measure gathers many times, and requires that this costs little.
 func (p *plugin) measure(want string) {
 	p.t.Helper()
 	require.Contains(p.t, p.gather(), want)
-	before := p.cpu()
+	before := harness.CPUTime(p.t, p.pid).Seconds()
 	const gathers = 10
 	for range gathers {
 		require.Contains(p.t, p.gather(), want)
 	}
-	cpu := (p.cpu() - before) / gathers
-	p.t.Logf("a gather: %.4f s of CPU; memory: %.1f MB at most, %.1f MB now", cpu, float64(p.memory("VmHWM"))/1e6, float64(p.memory("VmRSS"))/1e6)
+	cpu := (harness.CPUTime(p.t, p.pid).Seconds() - before) / gathers
+	most := harness.Memory(p.t, p.pid, "VmHWM")
+	p.t.Logf("a gather: %.4f s of CPU; memory: %.1f MB at most", cpu, float64(most)/1e6)
 	require.LessOrEqual(p.t, cpu, mostCPU, "CPU")
-	require.LessOrEqual(p.t, p.memory("VmHWM"), mostMemory, "memory")
+	require.LessOrEqual(p.t, most, mostMemory, "memory")
 }
 
 const everything = "list_users = true\nhistory = \"5m\"\nsession_rows = true\nrefresh = \"1ns\"\n"

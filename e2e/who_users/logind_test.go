@@ -48,7 +48,7 @@ func TestLogind(t *testing.T) {
 
 	s.Bus.Pause()
 	s.until("who_users_self", "", map[string]any{"up": 0, "method": nil})
-	s.none("who_users")
+	s.none()
 	s.Bus.Continue()
 	s.until("who_users", "", map[string]any{"users": 1})
 	s.said("E", "logind: no answer after 2s")

@@ -115,7 +115,7 @@ func (s *site) until(measurement, where string, want map[string]any) {
 }
 
 // none requires that the plugin gathers and tells nothing of users.
-func (s *site) none(measurement string) {
+func (s *site) none() {
 	s.t.Helper()
 	after := time.Now()
 	for range 3 {
@@ -125,7 +125,7 @@ func (s *site) none(measurement string) {
 			return err
 		})
 	}
-	_, err := s.last(after, measurement, "")
+	_, err := s.last(after, "who_users", "")
 	require.Error(s.t, err, "there is a point")
 }
 
