@@ -22,7 +22,7 @@ func alerts() []alert {
 	return []alert{
 		{
 			uid: "agent-silent", title: "An agent is silent", severity: "critical", board: "agents",
-			summary: "The agent of {{ $labels.host }} has told nothing for ten minutes.",
+			summary: "The agent of {{ $labels.host }} has told nothing for six minutes or more.",
 			remedy:  "Is the host up? `systemctl status telegraf` there; then `telegraf-hpc doctor`. One that was taken out is forgotten after a day.",
 			// Two steps together: the last one has only begun.
 			query: ask("internal_agent", value{name: "gathers", field: "metrics_gathered", do: doCountTwo}).each("host").absent(),
