@@ -80,9 +80,41 @@ func (p *packager) layout(programs []program, bin string) ([]file, error) {
 	changes, e := p.changelog()
 	err = cmp.Or(err, e)
 	files = append(files, doc("changelog.gz", compress(changes)))
+	boards, e := p.dashboards()
+	err = cmp.Or(err, e)
+	files = append(files, boards...)
 	sample := read(filepath.Join(p.repository, "sample.conf"), shareFolder+"sample.conf", 0o644)
 	files = append(files, parts(sample.content)...)
 	return files, err
+}
+
+// dashboards gives Grafana's files, which run nowhere by themselves either: in the folders of the repository, for everybody
+// to read, since Grafana has a user of its own.
+func (p *packager) dashboards() ([]file, error) {
+	from := filepath.Join(p.repository, "dashboards")
+	readme, err := os.ReadFile(filepath.Join(from, "README.md"))
+	if err != nil {
+		return nil, err
+	}
+	files := []file{doc("dashboards.md", readme)}
+	for _, pattern := range []string{"influxql/*.json", "graphite/*.json", "provisioning/*/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no %s in %s", pattern, from)
+		}
+		for _, path := range found {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			to := shareFolder + "dashboards" + strings.TrimPrefix(path, from)
+			files = append(files, file{path: to, content: content, mode: 0o644})
+		}
+	}
+	return files, nil
 }
 
 // heading is the line above each part of sample.conf: "# ---- file server (OSS, MDS)".

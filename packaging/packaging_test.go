@@ -133,6 +133,43 @@ func TestRepository(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// All that go generate writes below dashboards is in the packages, and nothing that only checks or draws it.
+func TestDashboards(t *testing.T) {
+	p := packager{repository: ".."}
+	files, err := p.dashboards()
+	require.NoError(t, err)
+	packed := make(map[string]file)
+	for _, one := range files {
+		require.Equal(t, os.FileMode(0o644), one.mode, one.path)
+		require.False(t, one.config, one.path)
+		packed[one.path] = one
+	}
+	require.Contains(t, packed, "usr/share/doc/telegraf-hpc/dashboards.md")
+	want := 1
+	for _, folder := range []string{"influxql", "graphite", "provisioning"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join("..", "dashboards", folder), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			want++
+			text, err := os.ReadFile(path)
+			to := "usr/share/telegraf-hpc/" + strings.TrimPrefix(path, "../")
+			require.Equal(t, string(text), string(packed[to].content), to)
+			return err
+		}))
+	}
+	require.Len(t, files, want)
+
+	p.repository = t.TempDir()
+	_, err = p.dashboards()
+	require.ErrorIs(t, err, os.ErrNotExist)
+	from := filepath.Join(p.repository, "dashboards")
+	require.NoError(t, os.MkdirAll(from, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "README.md"), nil, 0o600))
+	_, err = p.dashboards()
+	require.EqualError(t, err, "no influxql/*.json in "+from)
+}
+
 func TestProgramsWithoutComment(t *testing.T) {
 	p := packager{repository: t.TempDir()}
 	_, err := p.programs()

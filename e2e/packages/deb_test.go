@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"telegraf-hpc/e2e/harness"
+	"telegraf-hpc/e2e/stock"
 )
 
 // stat gives a file's owner, group and mode.
@@ -72,6 +73,7 @@ func testDeb(t *testing.T, b *built) {
 	require.NotContains(t, h.Processes("/usr/lib/telegraf-hpc/node_sensors"), before[0])
 	checkPages(t, h)
 	checkParts(t, h)
+	checkDashboards(t, h)
 
 	// A Telegraf that runs none of our programs is not restarted, and one that is stopped is not started.
 	h.Run("mv", "/etc/telegraf/telegraf.d/ours.conf", "/root/ours.conf")
@@ -149,6 +151,28 @@ func checkParts(t *testing.T, h *harness.Host) {
 	entries, err := os.ReadDir(h.Path(folder))
 	require.NoError(t, err)
 	require.Len(t, entries, 8)
+}
+
+// checkDashboards compares Grafana's files with the repository's, and has a user read them who is nobody.
+func checkDashboards(t *testing.T, h *harness.Host) {
+	t.Helper()
+	const folder = "/usr/share/telegraf-hpc/dashboards"
+	repository, err := stock.Repository()
+	require.NoError(t, err)
+	files := 0
+	for _, pattern := range []string{"influxql/*.json", "graphite/*.json", "provisioning/*/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(repository, "dashboards", pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(text), h.Read(folder+strings.TrimPrefix(path, filepath.Join(repository, "dashboards"))))
+			files++
+		}
+	}
+	require.Equal(t, files, strings.Count(h.Run("find", folder, "-type", "f", "-user", "root", "-group", "root", "-perm", "0644"), "\n"))
+	h.Run("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "sh", "-ec", "find "+folder+" -type f -exec cat {} + >/dev/null")
 }
 
 // linkRoles switches drop-ins of telegraf.service on.

@@ -46,13 +46,16 @@ func TestPackages(t *testing.T) {
 	b.run(t, "022", "UTC", b.tree, b.old, oldDescribe)
 	b.run(t, "022", "UTC", repository, b.new, newDescribe)
 	t.Run("parallel", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *built){
-			"Reproducible": testReproducible, "Contents": testContents, "Deb": testDeb, "RPM": testRPM, "Tarball": testTarball,
-			"SystemdRoles": testSystemdRoles, "OpenRC": testOpenRC,
+		for _, tt := range []struct { // Those that take longest come first.
+			name string
+			test func(*testing.T, *built)
+		}{
+			{"Fresh", testFresh}, {"OpenRC", testOpenRC}, {"SystemdRoles", testSystemdRoles}, {"Deb", testDeb}, {"Reproducible", testReproducible},
+			{"Tarball", testTarball}, {"RPM", testRPM}, {"Contents", testContents},
 		} {
-			t.Run(name, func(t *testing.T) {
+			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
-				test(t, b)
+				tt.test(t, b)
 			})
 		}
 	})
@@ -220,8 +223,15 @@ func helpers(t *testing.T) int {
 	return 1
 }
 
-// telegrafPackage builds a package of the stock Telegraf with what Telegraf's own has: its scripts, its unit, its folders.
+// telegrafPackage builds a package of the stock Telegraf with what Telegraf's own has: its scripts, its unit, its folders. Its
+// telegraf.conf is for tests.
 func telegrafPackage(t *testing.T) string {
+	t.Helper()
+	return telegrafPackageWith(t, telegrafConfiguration)
+}
+
+// telegrafPackageWith is telegrafPackage with another telegraf.conf.
+func telegrafPackageWith(t *testing.T, configuration string) string {
 	t.Helper()
 	binary, err := stock.Telegraf(t.Context(), t.Output())
 	require.NoError(t, err)
@@ -248,7 +258,7 @@ func telegrafPackage(t *testing.T) string {
 	for name, text := range map[string]string{
 		"DEBIAN/control":             fmt.Sprintf("Package: telegraf\nVersion: 1.37.2-1\nArchitecture: %s\nMaintainer: A <a@localhost>\nDescription: Telegraf\n", runtime.GOARCH),
 		"DEBIAN/conffiles":           "/etc/telegraf/telegraf.conf\n",
-		"etc/telegraf/telegraf.conf": telegrafConfiguration,
+		"etc/telegraf/telegraf.conf": configuration,
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))

@@ -50,6 +50,7 @@ func testRPM(t *testing.T, b *built) {
 		checkVersion(t, h, name, newDescribe)
 		require.Equal(t, "root telegraf 640", stat(h, "/etc/telegraf/"+name+".conf"), name)
 	}
+	checkDashboards(t, h)
 
 	h.Write("/etc/telegraf/telegraf.d/ours.conf", 0o644, execd("node_sensors"))
 	said = rpm("-e", "telegraf-hpc")
@@ -87,6 +88,7 @@ func testTarball(t *testing.T, b *built) {
 	for _, name := range programNames(t) {
 		checkVersion(t, h, name, newDescribe)
 	}
+	checkDashboards(t, h)
 	left := h.Run("find", "/usr", "/etc", "-name", "*.telegraf-hpc-new")
 	require.Empty(t, left)
 }

@@ -32,7 +32,7 @@ const (
 
 // account finds out whom Telegraf runs as.
 func (e *examination) account() {
-	unit := e.serviceUnit()
+	unit := e.service()
 	name, from := cmp.Or(e.User, unit.user, "telegraf"), "by default"
 	switch {
 	case e.User != "":
@@ -167,6 +167,60 @@ func verb(want uint32, folder bool) string {
 type unit struct {
 	file, user string
 	readsAll   bool
+}
+
+// openRC tells whether OpenRC runs the host's services (its own folder below /run).
+func (e *examination) openRC() bool {
+	return e.exists("/run/openrc") && !e.exists("/run/systemd/system")
+}
+
+// service gives what the host's system of services says of Telegraf.
+func (e *examination) service() unit {
+	if e.openRC() {
+		return e.openRCService()
+	}
+	return e.serviceUnit()
+}
+
+const openRCSettings = "/etc/conf.d/telegraf"
+
+// openRCService reads the settings of the service that comes with our packages.
+func (e *examination) openRCService() unit {
+	u := unit{file: openRCSettings}
+	text, err := e.read(openRCSettings)
+	if err != nil {
+		return u
+	}
+	for line := range bytes.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), "=")
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "telegraf_user":
+			u.user, _, _ = strings.Cut(value, ":")
+		case "capabilities":
+			u.readsAll = strings.Contains(value, "^cap_dac_read_search") || strings.Contains(value, "^cap_dac_override")
+		}
+	}
+	return u
+}
+
+// letReadAll gives the command that lets Telegraf and its children read every file: by the drop-in that our packages bring,
+// where it is there.
+func (e *examination) letReadAll() string {
+	const (
+		folder   = "/etc/systemd/system/telegraf.service.d"
+		packaged = "/usr/share/telegraf-hpc/systemd/20-fileserver.conf"
+	)
+	switch {
+	case e.openRC():
+		// Where OpenRC was built without libcap, as Debian's, it starts no service that has capabilities.
+		return `echo 'telegraf_user="root:root"' >>` + openRCSettings + " && rc-service telegraf restart" +
+			`   # or capabilities="^cap_dac_read_search", where OpenRC has libcap`
+	case e.exists(packaged):
+		return fmt.Sprintf("install -d %[1]s && ln -sf %[2]s %[1]s/ && systemctl daemon-reload && systemctl restart telegraf", folder, packaged)
+	}
+	return fmt.Sprintf(`install -d %[1]s && printf '[Service]\nAmbientCapabilities=CAP_DAC_READ_SEARCH\n' >%[1]s/lustre.conf && `+
+		"systemctl daemon-reload && systemctl restart telegraf", folder)
 }
 
 // serviceUnit reads systemd's unit of Telegraf with its drop-ins, the later of which win (systemd.unit(5)).

@@ -33,12 +33,17 @@ func (e *examination) clock() {
 		service = "chronyd"
 	}
 	remedy := e.install("chrony") + " && systemctl enable --now " + service
+	if e.openRC() {
+		remedy = fmt.Sprintf("%s && rc-update add %[2]s && rc-service --ifstopped %[2]s start", e.install("chrony"), service)
+	}
 	state, err := e.Clock()
 	switch {
 	case errors.Is(err, unix.EPERM):
 		e.say(Warning, "clock", "the kernel does not tell whether the clock is in step: this is a container; look at its host", "")
 	case err != nil:
 		e.say(Warning, "clock", fmt.Sprintf("the kernel does not tell whether the clock is in step: %v", err), "")
+	case !state.Synced && e.container():
+		e.say(Warning, "clock", "nothing keeps the clock in step, which is that of this container's host: look there", "")
 	case !state.Synced:
 		e.say(Error, "clock", "nothing keeps the clock in step: metrics of several hosts will not be of one time", remedy)
 	case state.MaxError > worstClock:
@@ -46,4 +51,9 @@ func (e *examination) clock() {
 	default:
 		e.ok("clock", fmt.Sprintf("in step, off by %s at most", state.MaxError.Round(time.Millisecond)))
 	}
+}
+
+// container tells whether the host is a container: by systemd's own mark, Podman's or Docker's.
+func (e *examination) container() bool {
+	return e.exists("/run/systemd/container") || e.exists("/run/.containerenv") || e.exists("/.dockerenv")
 }

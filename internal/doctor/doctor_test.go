@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +303,80 @@ func TestServiceUnit(t *testing.T) {
 	require.Equal(t, unit{file: "/etc/systemd/system/telegraf.service.d/a.conf", user: "root"}, e.serviceUnit())
 }
 
+// OpenRC's service has a user and capabilities, too. Where systemd runs, it is not asked.
+func TestOpenRCService(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		settings, more string
+		want           unit
+	}{
+		{"", "", unit{file: openRCSettings}},
+		{"#telegraf_user=\"root:root\"\n#capabilities=\"^cap_dac_read_search\"\n", "", unit{file: openRCSettings}},
+		{"telegraf_user=\"metrics:adm\"\ncapabilities='^cap_dac_read_search,^cap_net_raw'\n", "", unit{file: openRCSettings, user: "metrics", readsAll: true}},
+		{"capabilities=\"^cap_dac_read_search\"\ncapabilities=\"\"\n", "", unit{file: openRCSettings}},
+		{"telegraf_user=\"metrics\"\n", "/run/systemd/system/", unit{file: "/lib/systemd/system/telegraf.service", user: "telegraf"}},
+	} {
+		w := base()
+		w.files["/run/openrc/"] = file{}
+		if tt.settings != "" {
+			w.files[openRCSettings] = file{text: tt.settings}
+		}
+		if tt.more != "" {
+			w.files[tt.more] = file{}
+		}
+		e := &examination{Host: w.host(t)}
+		require.Equal(t, tt.want, e.service(), tt.settings)
+	}
+}
+
+// What lets Telegraf read job_stats is what the host has for that.
+func TestLetReadAll(t *testing.T) {
+	t.Parallel()
+	const folder = "/etc/systemd/system/telegraf.service.d"
+	for name, want := range map[string]string{
+		"/none/": "install -d " + folder + ` && printf '[Service]\nAmbientCapabilities=CAP_DAC_READ_SEARCH\n' >` + folder +
+			"/lustre.conf && systemctl daemon-reload && systemctl restart telegraf",
+		"/usr/share/telegraf-hpc/systemd/20-fileserver.conf": "install -d " + folder + " && ln -sf /usr/share/telegraf-hpc/systemd/20-fileserver.conf " +
+			folder + "/ && systemctl daemon-reload && systemctl restart telegraf",
+		"/run/openrc/": `echo 'telegraf_user="root:root"' >>/etc/conf.d/telegraf && rc-service telegraf restart` +
+			`   # or capabilities="^cap_dac_read_search", where OpenRC has libcap`,
+	} {
+		w := with(fileServer)
+		w.files[name] = file{}
+		report := w.host(t).Examine(t.Context())
+		i := slices.IndexFunc(report.Findings, func(f Finding) bool { return f.Topic == "lustre" && f.Level == Error })
+		require.GreaterOrEqual(t, i, 0)
+		require.Equal(t, want, report.Findings[i].Remedy)
+	}
+}
+
+// A container's clock is its host's.
+func TestClockOfContainer(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []string{"/run/systemd/container", "/run/.containerenv", "/.dockerenv"} {
+		w := base()
+		w.clock = ClockState{}
+		w.files[mark] = file{}
+		e := &examination{Host: w.host(t)}
+		e.clock()
+		require.Equal(t, []Finding{{Topic: "clock", Level: Warning, Text: "nothing keeps the clock in step, which is that of this container's host: look there"}},
+			e.report.Findings)
+	}
+}
+
+func TestSlurmNode(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"/none/": false, "/var/spool/slurmd/": true, "/var/spool/slurm/d/": true, "/run/slurmd.pid": true, "/var/lib/slurm/slurmd/": false,
+		"/var/lib/slurm/slurmd/cred_state": true,
+	} {
+		w := base()
+		w.files[name] = file{}
+		report := w.host(t).Examine(t.Context())
+		require.Equal(t, want, report.Facts.SlurmNode, name)
+	}
+}
+
 func TestClockFailures(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -355,6 +430,7 @@ func TestInstall(t *testing.T) {
 	for name, want := range map[string]string{
 		"/usr/bin/dnf": "dnf install chrony && systemctl enable --now chronyd", "/usr/bin/zypper": "zypper install chrony && systemctl enable --now chronyd",
 		"/usr/bin/apt-get": "apt-get install chrony && systemctl enable --now chrony",
+		"/run/openrc/":     "apt-get install chrony && rc-update add chrony && rc-service --ifstopped chrony start",
 	} {
 		w := with(func(w *world) { w.files[name] = file{}; w.clock = ClockState{} })
 		e := &examination{Host: w.host(t)}

@@ -233,6 +233,8 @@ func (m *maker) outputs() ([]string, error) {
 			return nil, err
 		}
 		switch name {
+		case "influxdb":
+			m.note("InfluxDB must have the database hpc, which Telegraf does not create: influx -execute 'CREATE DATABASE hpc'")
 		case "influxdb_v2":
 			m.note("put the token INFLUX_TOKEN into /etc/default/telegraf")
 		case "af_https":

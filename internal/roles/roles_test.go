@@ -98,7 +98,8 @@ func TestTables(t *testing.T) {
 		{
 			"compute, all found", Request{Role: "compute", Facts: everything(), Outputs: []string{"influxdb=http://db:8086"}},
 			append(append([]string{}, more...), "inputs.nvidia_smi", "inputs.amd_rocm_smi", "outputs.influxdb"),
-			[]string{"telegraf.d/hpc-compute.conf", "node_sensors.conf"}, nil,
+			[]string{"telegraf.d/hpc-compute.conf", "node_sensors.conf"},
+			[]string{"InfluxDB must have the database hpc, which Telegraf does not create: influx -execute 'CREATE DATABASE hpc'"},
 		},
 		{
 			"file server", Request{Role: "fileserver", Central: "https://central:8186"},
@@ -276,10 +277,32 @@ func TestWrite(t *testing.T) {
 
 	// Somebody else was quicker, between the look and the rename.
 	w.Force = false
-	require.EqualError(t, w.write(&File{Name: "b.conf", Text: "mine"}), "writing "+filepath.Join(folder, "b.conf")+": file exists")
+	require.EqualError(t, w.write(&File{Name: "b.conf", Text: "mine"}, false), "writing "+filepath.Join(folder, "b.conf")+": file exists")
 	left, err := filepath.Glob(filepath.Join(folder, ".telegraf-hpc-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// What our packages have put there, and nobody has changed, is no reason to refuse; what somebody has changed is.
+func TestWriteOverPackaged(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "node_sensors.conf")
+	require.NoError(t, os.WriteFile(path, []byte(sources(t)["node_sensors.conf"]), 0o600))
+	w := Writer{Folder: folder, GID: -1}
+	written, err := w.Write([]File{{Name: "telegraf.d/a.conf", Text: "a"}, {Name: "node_sensors.conf", Text: "mine"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(folder, "telegraf.d/a.conf"), path}, written)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(text))
+	_, err = w.Write([]File{{Name: "node_sensors.conf", Text: sources(t)["node_sensors.conf"]}})
+	require.EqualError(t, err, path+" is there already, with another text: --force overwrites it")
+
+	path = filepath.Join(folder, "none.conf")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, err = w.Write([]File{{Name: "none.conf", Text: "mine"}})
+	require.EqualError(t, err, path+" is there already, with another text: --force overwrites it")
 }
 
 // No line of a configuration that is taken apart is lost, and what is switched on has no comment left that was a line of TOML.

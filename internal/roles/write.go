@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,25 +24,28 @@ type Writer struct {
 	Mode fs.FileMode
 }
 
-// Write writes all files, or none where one is there already with another text. It gives those that were written, in the
-// order they came in. Each appears whole, by a rename.
+// Write writes all files, or none where one is there already with another text, unless that is the text our packages bring,
+// which nobody has changed. It gives those that were written, in the order they came in. Each appears whole, by a rename.
 func (w *Writer) Write(files []File) (written []string, err error) {
 	var missing []File
+	replace := make(map[string]bool)
 	for i := range files {
 		f := &files[i]
 		old, err := os.ReadFile(f.Path(w.Folder))
 		switch {
 		case err == nil && bytes.Equal(old, []byte(f.Text)):
 			continue
-		case err == nil && !w.Force:
+		case err == nil && (w.Force || packaged(f.Name, old)):
+			replace[f.Name] = true
+		case err == nil:
 			return nil, fmt.Errorf("%s is there already, with another text: --force overwrites it", f.Path(w.Folder))
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 		missing = append(missing, *f)
 	}
 	for i := range missing {
-		if err := w.write(&missing[i]); err != nil {
+		if err := w.write(&missing[i], w.Force || replace[missing[i].Name]); err != nil {
 			return written, err
 		}
 		written = append(written, missing[i].Path(w.Folder))
@@ -49,7 +53,13 @@ func (w *Writer) Write(files []File) (written []string, err error) {
 	return written, nil
 }
 
-func (w *Writer) write(f *File) (err error) {
+// packaged tells whether a file's text is the one that our packages bring.
+func packaged(name string, text []byte) bool {
+	brought, err := sample(strings.TrimSuffix(name, ".conf"))
+	return err == nil && string(text) == brought
+}
+
+func (w *Writer) write(f *File, replace bool) (err error) {
 	path := f.Path(w.Folder)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // As Telegraf's own packages have it.
 		return err
@@ -72,12 +82,12 @@ func (w *Writer) write(f *File) (err error) {
 	if err = errors.Join(err, temporary.Close()); err != nil {
 		return err
 	}
-	return w.rename(temporary.Name(), path)
+	return rename(temporary.Name(), path, replace)
 }
 
-// rename gives a file its name. Without Force it takes nobody's place, not even of one that was written meanwhile.
-func (w *Writer) rename(from, to string) error {
-	if w.Force {
+// rename gives a file its name. Without replace it takes nobody's place, not even of one that was written meanwhile.
+func rename(from, to string, replace bool) error {
+	if replace {
 		return os.Rename(from, to)
 	}
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
