@@ -65,13 +65,13 @@ func newSite(t testing.TB) *site {
 	s.simulate()
 	configuration := sample(t, s.folder)
 	s.configurePlugins()
-	for _, table := range []string{"[[processors.execd]]", "[[outputs.influxdb]]", "[[outputs.influxdb_v2]]", "[[outputs.graphite]]"} {
+	for _, table := range []string{"[[processors.execd]]", "[[inputs.file]]", "[[outputs.influxdb]]", "[[outputs.influxdb_v2]]", "[[outputs.graphite]]"} {
 		configuration = enable(t, configuration, table)
 	}
 	configuration = enableAll(t, configuration, "jupyter_users", "af_https")
 	configuration = strings.NewReplacer(
 		`  interval = "1s"`, `  interval = "5s"`, `flush_interval = "300ms"`, `flush_interval = "5s"`, `files = ["stdout"]`, `files = ["metrics.out"]`, `"${INFLUX_TOKEN}"`, `"none"`,
-		"127.0.0.1:2003", s.carbon.Address,
+		"127.0.0.1:2003", s.carbon.Address, "/var/lib/telegraf-hpc/af_https/", s.path("state/af_https")+"/",
 	).Replace(configuration)
 	// The two have the same address in sample.conf.
 	before, after, found := strings.Cut(configuration, "[[outputs.influxdb_v2]]")

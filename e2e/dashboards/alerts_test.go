@@ -122,6 +122,8 @@ func TestAlerts(t *testing.T) {
 		line(`slurm_cluster,host=head,cluster=dead up=0i`)
 		line(`condor_schedd,host=head,pool=p,schedd=good up=1i`)
 		line(`condor_schedd,host=head,pool=p,schedd=dead up=0i`)
+		line(`af_https_status,host=login1 oldest_seconds=2.5,queued=1`)
+		line(`af_https_status,host=login2 oldest_seconds=%d,queued=7`, 4000-back)
 	}
 	write(t, db, b.String())
 	want := map[string][]string{
@@ -132,6 +134,7 @@ func TestAlerts(t *testing.T) {
 		"telegraf-hpc-nodes-down":       {"many", "some"},
 		"telegraf-hpc-many-nodes-down":  {"many"},
 		"telegraf-hpc-schedd-down":      {"p dead"},
+		"telegraf-hpc-af-https-queue":   {"login2"},
 	}
 	all := rules(t)
 	require.Len(t, all, len(want))

@@ -16,7 +16,7 @@ type alert struct {
 	board    string
 }
 
-// alerts are the rules. af_https is an output, and outputs can't emit metrics: the age of its queue is in no store.
+// alerts are the rules.
 func alerts() []alert {
 	const quarter, day = 15 * 60, 24 * 60 * 60
 	return []alert{
@@ -41,6 +41,13 @@ func alerts() []alert {
 			remedy:  "Was the server restarted, or its state folder lost? Totals of jobs that ran then may be off. Lustre 2.15 and later tell.",
 			query:   ask("lustre_jobstats_self", increase("undecided", "undecided")).each("host", "target").sum(),
 			back:    quarter, reduce: "sum", above: 0.5, lasts: "0s",
+		},
+		{
+			uid: "af-https-queue", title: "Documents wait for their endpoint", severity: "warning", board: "agents",
+			summary: "The first document in the queue of af_https on {{ $labels.host }} has waited for more than half an hour.",
+			remedy:  "`af_https --status` there tells why. Nothing is lost until the queue is full.",
+			query:   ask("af_https_status", last("age", "oldest_seconds")).each("host").highest(),
+			back:    quarter, reduce: "last", above: 1800, lasts: "5m",
 		},
 		{
 			uid: "slurmctld-down", title: "slurmctld does not answer", severity: "critical", board: "cluster",

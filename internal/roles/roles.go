@@ -239,10 +239,17 @@ func (m *maker) outputs() ([]string, error) {
 			m.note("put the token INFLUX_TOKEN into /etc/default/telegraf")
 		case "af_https":
 			m.note("set url and token in af_https.conf")
+			text += "\n" + m.queueOfDocuments()
 		}
 		parts = append(parts, text)
 	}
 	return parts, nil
+}
+
+// queueOfDocuments gives the table that tells of af_https: an output can't tell of itself.
+func (m *maker) queueOfDocuments() string {
+	i := slices.IndexFunc(m.blocks, func(b block) bool { return b.section == "outputs" && b.has("inputs.file") })
+	return m.blocks[i].text()
 }
 
 // output gives the table of one output, with an address in place of the sample's.

@@ -214,6 +214,16 @@ func TestListener(t *testing.T) {
 	}
 }
 
+// An output can't tell of itself: with af_https comes what reads its status.
+func TestQueueOfDocuments(t *testing.T) {
+	t.Parallel()
+	for outputs, want := range map[string]int{"file": 0, "af_https": 1} {
+		result, err := Make(Request{Role: "login", Outputs: []string{outputs}})
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Count(result.Files[0].Text, "\n  name_override = \"af_https_status\"\n"), outputs)
+	}
+}
+
 func TestMakeErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -36,10 +36,10 @@ type status struct {
 
 // kindStatus is what is said of a kind, and of all of them.
 type kindStatus struct {
-	Queued        uint64  `json:"queued"`                   // documents that wait
-	QueuedBytes   uint64  `json:"queued_bytes"`             // of these, on disk
-	OldestSeconds float64 `json:"oldest_seconds,omitempty"` // the age of the first that waits
-	Accepted      uint64  `json:"accepted"`                 // documents ever taken
+	Queued        uint64  `json:"queued"`         // documents that wait
+	QueuedBytes   uint64  `json:"queued_bytes"`   // of these, on disk
+	OldestSeconds float64 `json:"oldest_seconds"` // the age of the first that waits; 0 while none does
+	Accepted      uint64  `json:"accepted"`       // documents ever taken
 	Sent          uint64  `json:"sent"`
 	Retried       uint64  `json:"retried"` // requests that failed
 	Dead          uint64  `json:"dead"`    // documents that were refused
