@@ -79,6 +79,7 @@ func newSite(t testing.TB) *site {
 	const address = "http://127.0.0.1:8086"
 	configuration = strings.Replace(before, address, s.influx.URL, 1) + "[[outputs.influxdb_v2]]" + strings.Replace(after, address, s.vm.URL, 1)
 	s.tg = harness.StartTelegraf(t, s.folder, configuration)
+	s.endSome()
 	return s
 }
 
@@ -108,15 +109,28 @@ func (s *site) simulate() {
 	cmd.Stderr = s.t.Output()
 	require.NoError(s.t, cmd.Start())
 	s.t.Cleanup(func() { _ = cmd.Wait() }) // It is killed with the test's context.
-	for _, user := range []string{"alice", "bob"} {
-		s.slurm.Submit(user, "--array=1-40", "-n1", "--mem=10", "--wrap=sleep 15")
-	}
 	s.slurm.Submit("carol", "--partition=gpu", "--gpus=1", "--mem=10", "--wrap=sleep 100000")
 	s.slurm.Command("scontrol", "update", "nodename=cpu04", "state=drain", "reason=bad dimm")
 	s.slurm.Submit("carol", "--partition=all", "--nodes=9", "--exclusive", "--mem=10", "--wrap=true") // It waits.
 	s.condor.Submit("alice", "executable = /bin/sleep\narguments = 100000\nrequest_cpus = 64\nqueue 5")
-	s.condor.Submit("bob", "executable = /bin/sleep\narguments = 20\nqueue 10")
 	s.condor.Submit("carol", "executable = /bin/sleep\narguments = 100000\nhold = true\nqueue 2")
+}
+
+// endSome has jobs end, once the plugins have looked: what ended before is not theirs to tell.
+func (s *site) endSome() {
+	s.t.Helper()
+	for _, measurement := range []string{"slurm_load_self", "condor_q_self"} {
+		harness.Eventually(s.t, patience, func() error {
+			if len(s.influx.FieldTypes("hpc", measurement)) == 0 {
+				return fmt.Errorf("InfluxDB has no %s", measurement)
+			}
+			return nil
+		})
+	}
+	for _, user := range []string{"alice", "bob"} {
+		s.slurm.Submit(user, "--array=1-40", "-n1", "--mem=10", "--wrap=sleep 15")
+	}
+	s.condor.Submit("bob", "executable = /bin/sleep\narguments = 20\nqueue 10")
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.folder, name) }
