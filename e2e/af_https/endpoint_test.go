@@ -3,20 +3,11 @@ package af_https
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -165,43 +156,4 @@ func always(status int) func(int, []document, http.ResponseWriter, *http.Request
 		w.WriteHeader(status)
 		return true
 	}
-}
-
-// makeCertificates writes an authority, ca.pem, a certificate of it for loopback, server.pem and server.key, and one that
-// nobody has signed, wrong.pem and wrong.key.
-func makeCertificates(t testing.TB, folder string) {
-	t.Helper()
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the site"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	require.NoError(t, err)
-	writePEM(t, filepath.Join(folder, "ca.pem"), "CERTIFICATE", der)
-	for _, name := range []string{"server", "wrong"} {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		require.NoError(t, err)
-		cert := &x509.Certificate{
-			SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		}
-		parent, signer := ca, caKey
-		if name == "wrong" {
-			parent, signer = cert, key
-		}
-		der, err := x509.CreateCertificate(rand.Reader, cert, parent, &key.PublicKey, signer)
-		require.NoError(t, err)
-		writePEM(t, filepath.Join(folder, name+".pem"), "CERTIFICATE", der)
-		der, err = x509.MarshalECPrivateKey(key)
-		require.NoError(t, err)
-		writePEM(t, filepath.Join(folder, name+".key"), "EC PRIVATE KEY", der)
-	}
-}
-
-func writePEM(t testing.TB, path, kind string, der []byte) {
-	t.Helper()
-	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }

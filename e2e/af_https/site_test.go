@@ -35,7 +35,9 @@ type site struct {
 func newSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{t: t, folder: t.TempDir(), bin: harness.Build(t, "./cmd/af_https")}
-	makeCertificates(t, s.folder)
+	authority := harness.NewAuthority(t, s.folder)
+	authority.Issue("server")
+	authority.SelfSigned("wrong")
 	s.endpoint = startEndpoint(t, s.folder)
 	s.write("token", token+"\n")
 	return s

@@ -60,7 +60,9 @@ func newSite(t testing.TB) *site {
 		db:  harness.StartInfluxDB(t), https: freeAddress(t), socket: freeAddress(t),
 	}
 	s.db.CreateDatabase(database)
-	makeCertificates(t, s.folder)
+	authority := harness.NewAuthority(t, s.folder)
+	authority.Issue("server") // The central host's.
+	authority.Issue("client") // The file servers'.
 	return s
 }
 
