@@ -5,6 +5,7 @@
 package condor_q
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/influxdata/telegraf/plugins/inputs"
 
 	"telegraf-hpc/internal/command"
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 	"telegraf-hpc/internal/series"
 	"telegraf-hpc/internal/users"
@@ -121,20 +123,8 @@ func (p *CondorQ) Init() error {
 }
 
 func (p *CondorQ) checkCollect() error {
-	if len(p.Collect) == 0 {
-		return errors.New("option collect: empty")
-	}
 	usual, others := groups()
-	groups := slices.Concat(usual, others)
-	for i, group := range p.Collect {
-		if !slices.Contains(groups, group) {
-			return fmt.Errorf("option collect: %q is none of %q", group, groups)
-		}
-		if slices.Contains(p.Collect[:i], group) {
-			return fmt.Errorf("option collect: %q is there twice", group)
-		}
-	}
-	return nil
+	return option.Choices("collect", p.Collect, slices.Concat(usual, others))
 }
 
 func (p *CondorQ) checkQueues() error {
@@ -174,23 +164,14 @@ func (p *CondorQ) checkNames() error {
 }
 
 func (p *CondorQ) checkNumbers() error {
-	for _, o := range []struct {
-		name string
-		ok   bool
-		rule string
-	}{
-		{"timeout", p.Timeout > 0, "must be more than 0s"},
-		{"history_timeout", p.HistoryTimeout > 0, "must be more than 0s"},
-		{"max_output", p.MaxOutput >= 1<<20, "must be at least 1MiB"},
-		{"max_parallel", p.MaxParallel > 0, "must be at least 1"},
-		{"max_users", p.MaxUsers > 0, "must be at least 1"},
-		{"job_interval", p.JobInterval >= 0, "must not be negative"},
-	} {
-		if !o.ok {
-			return fmt.Errorf("option %s: %s", o.name, o.rule)
-		}
-	}
-	return nil
+	return cmp.Or(
+		option.Require("timeout", p.Timeout > 0, "must be more than 0s"),
+		option.Require("history_timeout", p.HistoryTimeout > 0, "must be more than 0s"),
+		option.Require("max_output", p.MaxOutput >= 1<<20, "must be at least 1MiB"),
+		option.Require("max_parallel", p.MaxParallel > 0, "must be at least 1"),
+		option.Require("max_users", p.MaxUsers > 0, "must be at least 1"),
+		option.Require("job_interval", p.JobInterval >= 0, "must not be negative"),
+	)
 }
 
 func (p *CondorQ) checkBuckets() (err error) {

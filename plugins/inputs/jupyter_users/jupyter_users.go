@@ -5,6 +5,7 @@
 package jupyter_users
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/influxdata/telegraf/config"
 	"github.com/influxdata/telegraf/plugins/inputs"
 
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 	"telegraf-hpc/internal/users"
 )
@@ -59,18 +61,12 @@ func (*JupyterUsers) SampleConfig() string { return sampleConfig }
 
 // Init checks the options.
 func (p *JupyterUsers) Init() error {
-	for _, o := range []struct {
-		name string
-		ok   bool
-		rule string
-	}{
-		{"max_users", p.MaxUsers > 0, "must be at least 1"},
-		{"timeout", p.Timeout > 0, "must be more than 0s"},
-		{"max_response", p.MaxResponse >= 1<<20, "must be at least 1MiB"},
-	} {
-		if !o.ok {
-			return fmt.Errorf("option %s: %s", o.name, o.rule)
-		}
+	if err := cmp.Or(
+		option.Require("max_users", p.MaxUsers > 0, "must be at least 1"),
+		option.Require("timeout", p.Timeout > 0, "must be more than 0s"),
+		option.Require("max_response", p.MaxResponse >= 1<<20, "must be at least 1MiB"),
+	); err != nil {
+		return err
 	}
 	var err error
 	if p.users, err = users.New(p.Users, &p.PseudonymKey); err != nil {

@@ -4,6 +4,7 @@
 package lustre_jobstats
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/influxdata/telegraf/plugins/inputs"
 
 	"telegraf-hpc/internal/jobstats"
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 )
 
@@ -100,7 +102,7 @@ func (p *LustreJobstats) checkChoices() error {
 		return errors.New(`option emit: empty; choose from "total", "epoch"`)
 	}
 	for _, e := range p.Emit {
-		if err := choice("emit", e, "total", "epoch"); err != nil {
+		if err := option.Choice("emit", e, "total", "epoch"); err != nil {
 			return err
 		}
 	}
@@ -109,39 +111,23 @@ func (p *LustreJobstats) checkChoices() error {
 			return fmt.Errorf("option targets: %q: %w", pattern, err)
 		}
 	}
-	return errors.Join(choice("group_by", p.GroupBy, "target", "fs"), choice("detail", p.Detail, "full", "basic"),
-		choice("unmatched", p.Unmatched, "keep", "sum"))
-}
-
-func choice(option, value string, choices ...string) error {
-	if slices.Contains(choices, value) {
-		return nil
-	}
-	return fmt.Errorf("option %s: %q is none of %q", option, value, choices)
+	return errors.Join(option.Choice("group_by", p.GroupBy, "target", "fs"), option.Choice("detail", p.Detail, "full", "basic"),
+		option.Choice("unmatched", p.Unmatched, "keep", "sum"))
 }
 
 func (p *LustreJobstats) checkNumbers() error {
-	for _, o := range []struct {
-		name string
-		ok   bool
-		rule string
-	}{
-		{"targets", len(p.Targets) > 0, "must name at least one target"},
-		{"refresh", p.Refresh > 0, "must be more than 0s"},
-		{"repeat_for", p.RepeatFor > 0, "must be more than 0s"},
-		{"max_jobs", p.MaxJobs > 0, "must be at least 1"},
-		{"shards", p.Shards > 0 && p.Shards <= 1024, "must be from 1 to 1024"},
-		{"forget_after", time.Duration(p.ForgetAfter) >= time.Hour, "must be at least 1h"},
-		{"sync_interval", p.SyncInterval >= 0, "must not be negative"},
-		{"state_directory", p.StateDirectory != "" || !slices.Contains(p.Emit, "total"), `must be set with emit = ["total"]`},
-		{"max_parallel", p.MaxParallel > 0, "must be at least 1"},
-		{"max_duty", p.MaxDuty > 0 && p.MaxDuty <= 1, "must be more than 0 and at most 1"},
-	} {
-		if !o.ok {
-			return fmt.Errorf("option %s: %s", o.name, o.rule)
-		}
-	}
-	return nil
+	return cmp.Or(
+		option.Require("targets", len(p.Targets) > 0, "must name at least one target"),
+		option.Require("refresh", p.Refresh > 0, "must be more than 0s"),
+		option.Require("repeat_for", p.RepeatFor > 0, "must be more than 0s"),
+		option.Require("max_jobs", p.MaxJobs > 0, "must be at least 1"),
+		option.Require("shards", p.Shards > 0 && p.Shards <= 1024, "must be from 1 to 1024"),
+		option.Require("forget_after", time.Duration(p.ForgetAfter) >= time.Hour, "must be at least 1h"),
+		option.Require("sync_interval", p.SyncInterval >= 0, "must not be negative"),
+		option.Require("state_directory", p.StateDirectory != "" || !slices.Contains(p.Emit, "total"), `must be set with emit = ["total"]`),
+		option.Require("max_parallel", p.MaxParallel > 0, "must be at least 1"),
+		option.Require("max_duty", p.MaxDuty > 0 && p.MaxDuty <= 1, "must be more than 0 and at most 1"),
+	)
 }
 
 // Start opens the state of the targets that have one, since those that are not here now are part of sums, and have

@@ -8,8 +8,8 @@
 package node_sensors
 
 import (
+	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +20,7 @@ import (
 	"github.com/influxdata/telegraf/config"
 	"github.com/influxdata/telegraf/plugins/inputs"
 
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 )
 
@@ -64,22 +65,11 @@ func (*NodeSensors) SampleConfig() string { return sampleConfig }
 
 // Init checks the options.
 func (p *NodeSensors) Init() error {
-	switch {
-	case len(p.Sensors) == 0:
-		return errors.New("option sensors: empty")
-	case p.Timeout <= 0:
-		return errors.New("option timeout: must be more than 0s")
-	case p.Root != "" && !filepath.IsAbs(p.Root):
-		return fmt.Errorf("option root: %q is not an absolute path", p.Root)
-	}
-	chosen, unknown := named(p.Sensors)
-	if unknown != "" {
-		return fmt.Errorf("option sensors: %q is none of %q", unknown, sensorNames(false))
-	}
-	for i, name := range p.Sensors {
-		if slices.Contains(p.Sensors[:i], name) {
-			return fmt.Errorf("option sensors: %q is there twice", name)
-		}
+	if err := cmp.Or(
+		option.Choices("sensors", p.Sensors, sensorNames(false)), option.Require("timeout", p.Timeout > 0, "must be more than 0s"),
+		option.Require("root", p.Root == "" || filepath.IsAbs(p.Root), fmt.Sprintf("%q is not an absolute path", p.Root)),
+	); err != nil {
+		return err
 	}
 	if err := p.Options.check(time.Duration(p.Timeout)); err != nil {
 		return err
@@ -87,6 +77,7 @@ func (p *NodeSensors) Init() error {
 	if p.host == nil {
 		p.host = newHost(p.Root, p.getenv)
 	}
+	chosen, _ := named(p.Sensors)
 	for _, s := range chosen {
 		p.meters = append(p.meters, p.meter(s))
 	}

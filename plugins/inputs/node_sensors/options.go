@@ -241,12 +241,12 @@ func (o *Options) byName() map[string]interface{ every() time.Duration } {
 	return all
 }
 
-// option is what --list tells of an option.
-type option struct{ name, value, about string }
+// described is what --list tells of an option.
+type described struct{ name, value, about string }
 
 // describe gives the options of a sensor with their values.
-func describe(options any) []option {
-	var all []option
+func describe(options any) []described {
+	var all []described
 	v := reflect.ValueOf(options)
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -254,7 +254,7 @@ func describe(options any) []option {
 			all = append(all, describe(v.Field(i).Interface())...)
 			continue
 		}
-		all = append(all, option{field.Tag.Get("toml"), literal(v.Field(i).Interface()), field.Tag.Get("about")})
+		all = append(all, described{field.Tag.Get("toml"), literal(v.Field(i).Interface()), field.Tag.Get("about")})
 	}
 	return all
 }

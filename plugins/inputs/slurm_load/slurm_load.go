@@ -4,6 +4,7 @@
 package slurm_load
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -19,6 +20,7 @@ import (
 	"github.com/influxdata/telegraf/plugins/inputs"
 
 	"telegraf-hpc/internal/command"
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 	"telegraf-hpc/internal/series"
 	"telegraf-hpc/internal/slurm"
@@ -125,47 +127,26 @@ func (p *SlurmLoad) Init() error {
 }
 
 func (p *SlurmLoad) checkCollect() error {
-	if len(p.Collect) == 0 {
-		return errors.New("option collect: empty")
-	}
 	usual, others := groups()
-	known := slices.Concat(usual, others)
-	for i, group := range p.Collect {
-		if !slices.Contains(known, group) {
-			return fmt.Errorf("option collect: %q is none of %q", group, known)
-		}
-		if slices.Contains(p.Collect[:i], group) {
-			return fmt.Errorf("option collect: %q is there twice", group)
-		}
-	}
-	return nil
+	return option.Choices("collect", p.Collect, slices.Concat(usual, others))
 }
 
 func (p *SlurmLoad) checkNumbers() error {
-	for _, o := range []struct {
-		name string
-		ok   bool
-		rule string
-	}{
-		{"command_directory", p.CommandDirectory == "" || filepath.IsAbs(p.CommandDirectory), "must be an absolute path"},
-		{"timeout", p.Timeout > 0, "must be more than 0s"},
-		{"max_output", p.MaxOutput >= 1<<20, "must be at least 1MiB"},
-		{"max_users", p.MaxUsers > 0, "must be at least 1"},
-		{"gpu_min_cpus", p.GPUMinCPUs >= 0, "must not be negative"},
-		{"gpu_min_memory", p.GPUMinMemory >= 0, "must not be negative"},
-		{"refresh", p.Refresh > 0, "must be more than 0s"},
-		{"reservation_interval", p.ReservationInterval >= 0, "must not be negative"},
-		{"license_interval", p.LicenseInterval >= 0, "must not be negative"},
-		{"fairshare_interval", p.FairshareInterval >= 0, "must not be negative"},
-		{"finished_interval", p.FinishedInterval >= 0, "must not be negative"},
-		{"repeat_for", p.RepeatFor >= 0, "must not be negative"},
-		{"finished_lookback", time.Duration(p.FinishedLookback) >= time.Hour, "must be at least 1h"},
-	} {
-		if !o.ok {
-			return fmt.Errorf("option %s: %s", o.name, o.rule)
-		}
-	}
-	return nil
+	return cmp.Or(
+		option.Require("command_directory", p.CommandDirectory == "" || filepath.IsAbs(p.CommandDirectory), "must be an absolute path"),
+		option.Require("timeout", p.Timeout > 0, "must be more than 0s"),
+		option.Require("max_output", p.MaxOutput >= 1<<20, "must be at least 1MiB"),
+		option.Require("max_users", p.MaxUsers > 0, "must be at least 1"),
+		option.Require("gpu_min_cpus", p.GPUMinCPUs >= 0, "must not be negative"),
+		option.Require("gpu_min_memory", p.GPUMinMemory >= 0, "must not be negative"),
+		option.Require("refresh", p.Refresh > 0, "must be more than 0s"),
+		option.Require("reservation_interval", p.ReservationInterval >= 0, "must not be negative"),
+		option.Require("license_interval", p.LicenseInterval >= 0, "must not be negative"),
+		option.Require("fairshare_interval", p.FairshareInterval >= 0, "must not be negative"),
+		option.Require("finished_interval", p.FinishedInterval >= 0, "must not be negative"),
+		option.Require("repeat_for", p.RepeatFor >= 0, "must not be negative"),
+		option.Require("finished_lookback", time.Duration(p.FinishedLookback) >= time.Hour, "must be at least 1h"),
+	)
 }
 
 func (p *SlurmLoad) checkBuckets() (err error) {

@@ -4,6 +4,7 @@
 package who_users
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/influxdata/telegraf/plugins/inputs"
 
 	"telegraf-hpc/internal/command"
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 	"telegraf-hpc/internal/users"
 )
@@ -145,21 +147,10 @@ func (p *WhoUsers) Init() error {
 }
 
 func (p *WhoUsers) checkChoices() error {
-	methods := []string{auto, viaLogind, viaUtmp, viaCommand}
-	if !slices.Contains(methods, p.Method) {
-		return fmt.Errorf("option method: %q is none of %q", p.Method, methods)
-	}
-	origins := []string{remote, local}
-	if len(p.Origins) == 0 {
-		return errors.New("option origins: empty")
-	}
-	for i, origin := range p.Origins {
-		if !slices.Contains(origins, origin) {
-			return fmt.Errorf("option origins: %q is none of %q", origin, origins)
-		}
-		if slices.Contains(p.Origins[:i], origin) {
-			return fmt.Errorf("option origins: %q is there twice", origin)
-		}
+	if err := cmp.Or(
+		option.Choice("method", p.Method, auto, viaLogind, viaUtmp, viaCommand), option.Choices("origins", p.Origins, []string{remote, local}),
+	); err != nil {
+		return err
 	}
 	if len(p.Command) > 0 && p.Command[0] == "" {
 		return errors.New(`option command: "" is no command`)
@@ -177,23 +168,14 @@ func (p *WhoUsers) checkPaths() error {
 }
 
 func (p *WhoUsers) checkNumbers() error {
-	for _, o := range []struct {
-		name string
-		ok   bool
-		rule string
-	}{
-		{"timeout", p.Timeout > 0, "must be more than 0s"},
-		{"groups_keep", p.GroupsKeep > 0, "must be more than 0s"},
-		{"idle_after", p.IdleAfter > 0, "must be more than 0s"},
-		{"max_users", p.MaxUsers > 0, "must be at least 1"},
-		{"history", p.History >= 0, "must not be negative"},
-		{"refresh", p.Refresh > 0, "must be more than 0s"},
-	} {
-		if !o.ok {
-			return fmt.Errorf("option %s: %s", o.name, o.rule)
-		}
-	}
-	return nil
+	return cmp.Or(
+		option.Require("timeout", p.Timeout > 0, "must be more than 0s"),
+		option.Require("groups_keep", p.GroupsKeep > 0, "must be more than 0s"),
+		option.Require("idle_after", p.IdleAfter > 0, "must be more than 0s"),
+		option.Require("max_users", p.MaxUsers > 0, "must be at least 1"),
+		option.Require("history", p.History >= 0, "must not be negative"),
+		option.Require("refresh", p.Refresh > 0, "must be more than 0s"),
+	)
 }
 
 func (p *WhoUsers) checkGroups() error {

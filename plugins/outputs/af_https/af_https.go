@@ -5,6 +5,7 @@
 package af_https
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	_ "embed"
@@ -24,6 +25,7 @@ import (
 	"github.com/influxdata/telegraf/plugins/outputs"
 
 	"telegraf-hpc/internal/docqueue"
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 )
 
@@ -207,17 +209,12 @@ func (p *AFHTTPS) checkURL() error {
 }
 
 func (p *AFHTTPS) checkChoices() error {
-	for _, o := range []struct {
-		name, value string
-		choices     []string
-	}{
-		{"token_in", p.TokenIn, []string{"document", "header"}},
-		{"content_encoding", p.ContentEncoding, []string{"identity", "gzip"}},
-		{"when_full", p.WhenFull, []string{refuse, dropOldest}},
-	} {
-		if !slices.Contains(o.choices, o.value) {
-			return fmt.Errorf("option %s: %q is none of %q", o.name, o.value, o.choices)
-		}
+	if err := cmp.Or(
+		option.Choice("token_in", p.TokenIn, "document", "header"),
+		option.Choice("content_encoding", p.ContentEncoding, "identity", "gzip"),
+		option.Choice("when_full", p.WhenFull, refuse, dropOldest),
+	); err != nil {
+		return err
 	}
 	switch {
 	case p.ObfuscateHosts && p.Domain == "":
@@ -229,40 +226,26 @@ func (p *AFHTTPS) checkChoices() error {
 }
 
 func (p *AFHTTPS) checkKinds() error {
-	for i, kind := range p.Kinds {
-		if !slices.Contains(usualKinds(), kind) {
-			return fmt.Errorf("option kinds: %q is none of %q", kind, usualKinds())
-		}
-		if slices.Contains(p.Kinds[:i], kind) {
-			return fmt.Errorf("option kinds: %q is there twice", kind)
-		}
+	if len(p.Kinds) == 0 {
+		return nil // There may be documents of your own alone.
 	}
-	return nil
+	return option.Choices("kinds", p.Kinds, usualKinds())
 }
 
 func (p *AFHTTPS) checkNumbers() error {
-	for _, o := range []struct {
-		name string
-		ok   bool
-		rule string
-	}{
-		{"batch_size", p.BatchSize >= 1 && p.BatchSize <= 100_000, "must be 1 to 100000"},
-		{"batch_bytes", p.BatchBytes >= 1, "must be at least 1"},
-		{"timeout", p.Timeout > 0, "must be more than 0s"},
-		{"retry_initial", p.RetryInitial > 0, "must be more than 0s"},
-		{"retry_max", p.RetryMax >= p.RetryInitial, "must not be less than retry_initial"},
-		{"retry_after_max", p.RetryAfterMax > 0, "must be more than 0s"},
-		{"parallel", p.Parallel >= 1, "must be at least 1"},
-		{"max_size", p.MaxSize >= 0, "must not be negative"},
-		{"max_age", p.MaxAge >= 0, "must not be negative"},
-		{"dead_letter_size", p.DeadLetterSize > 0, "must be more than 0"},
-		{"statistics_interval", p.StatisticsInterval >= 0, "must not be negative"},
-	} {
-		if !o.ok {
-			return fmt.Errorf("option %s: %s", o.name, o.rule)
-		}
-	}
-	return nil
+	return cmp.Or(
+		option.Require("batch_size", p.BatchSize >= 1 && p.BatchSize <= 100_000, "must be 1 to 100000"),
+		option.Require("batch_bytes", p.BatchBytes >= 1, "must be at least 1"),
+		option.Require("timeout", p.Timeout > 0, "must be more than 0s"),
+		option.Require("retry_initial", p.RetryInitial > 0, "must be more than 0s"),
+		option.Require("retry_max", p.RetryMax >= p.RetryInitial, "must not be less than retry_initial"),
+		option.Require("retry_after_max", p.RetryAfterMax > 0, "must be more than 0s"),
+		option.Require("parallel", p.Parallel >= 1, "must be at least 1"),
+		option.Require("max_size", p.MaxSize >= 0, "must not be negative"),
+		option.Require("max_age", p.MaxAge >= 0, "must not be negative"),
+		option.Require("dead_letter_size", p.DeadLetterSize > 0, "must be more than 0"),
+		option.Require("statistics_interval", p.StatisticsInterval >= 0, "must not be negative"),
+	)
 }
 
 func (p *AFHTTPS) checkDocuments() error {

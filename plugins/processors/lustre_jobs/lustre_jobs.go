@@ -5,12 +5,12 @@
 package lustre_jobs
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +20,7 @@ import (
 	"github.com/influxdata/telegraf/plugins/processors"
 
 	"telegraf-hpc/internal/durable"
+	"telegraf-hpc/internal/option"
 	"telegraf-hpc/internal/said"
 	"telegraf-hpc/internal/version"
 )
@@ -96,43 +97,27 @@ func (p *LustreJobs) Init() (err error) {
 		return fmt.Errorf("option levels: empty; choose from %q", levelNames())
 	}
 	for _, level := range p.Levels {
-		if err := choice("levels", level, levelNames()...); err != nil {
+		if err := option.Choice("levels", level, levelNames()...); err != nil {
 			return err
 		}
 	}
-	err = errors.Join(choice("detail", p.Detail, "full", "basic"), choice("slurm", p.Slurm, "stream", "commands", "none"))
+	err = errors.Join(option.Choice("detail", p.Detail, "full", "basic"), option.Choice("slurm", p.Slurm, "stream", "commands", "none"))
 	if err != nil {
 		return err
 	}
-	for _, o := range []struct {
-		name string
-		ok   bool
-		rule string
-	}{
-		{"interval", time.Duration(p.Interval) >= 100*time.Millisecond, "must be at least 100ms"},
-		{"top", p.Top >= 0, "must not be negative"},
-		{"refresh", p.Refresh > 0, "must be more than 0s"},
-		{"unknown_after", p.UnknownAfter > 0, "must be more than 0s"},
-		{"quiet_after", p.QuietAfter > 0, "must be more than 0s"},
-		{"timeout", p.Timeout > 0, "must be more than 0s"},
-		{"slurm_interval", time.Duration(p.SlurmInterval) >= time.Second, "must be at least 1s"},
-		{"report_delay", p.ReportDelay >= 0, "must not be negative"},
-		{"forget_after", time.Duration(p.ForgetAfter) >= time.Hour, "must be at least 1h"},
-		{"state_directory", p.StateDirectory != "", "must be set"},
-		{"listen", p.Listen == "" || loopback(p.Listen) || !p.ListenToken.Empty(), "an address that other hosts reach needs listen_token"},
-	} {
-		if !o.ok {
-			return fmt.Errorf("option %s: %s", o.name, o.rule)
-		}
-	}
-	return nil
-}
-
-func choice(option, value string, choices ...string) error {
-	if slices.Contains(choices, value) {
-		return nil
-	}
-	return fmt.Errorf("option %s: %q is none of %q", option, value, choices)
+	return cmp.Or(
+		option.Require("interval", time.Duration(p.Interval) >= 100*time.Millisecond, "must be at least 100ms"),
+		option.Require("top", p.Top >= 0, "must not be negative"),
+		option.Require("refresh", p.Refresh > 0, "must be more than 0s"),
+		option.Require("unknown_after", p.UnknownAfter > 0, "must be more than 0s"),
+		option.Require("quiet_after", p.QuietAfter > 0, "must be more than 0s"),
+		option.Require("timeout", p.Timeout > 0, "must be more than 0s"),
+		option.Require("slurm_interval", time.Duration(p.SlurmInterval) >= time.Second, "must be at least 1s"),
+		option.Require("report_delay", p.ReportDelay >= 0, "must not be negative"),
+		option.Require("forget_after", time.Duration(p.ForgetAfter) >= time.Hour, "must be at least 1h"),
+		option.Require("state_directory", p.StateDirectory != "", "must be set"),
+		option.Require("listen", p.Listen == "" || loopback(p.Listen) || !p.ListenToken.Empty(), "an address that other hosts reach needs listen_token"),
+	)
 }
 
 // Start opens the state and begins to emit.
