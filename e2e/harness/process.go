@@ -45,7 +45,7 @@ func start(t testing.TB, folder, name string, args ...string) *process {
 		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // Fails where all of the group has ended, as it should.
 		<-p.done
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", p.name, tail(p.log.String(), 300))
+			t.Logf("log of %s:\n%s", p.name, tail(p.log.String(), 40))
 		}
 	})
 	return p

@@ -236,20 +236,21 @@ func checkRows(t *testing.T, s *site, at time.Time) {
 	}
 	require.NotZero(t, waits)
 	// A run that was requeued before a gather saw it leaves no trace in the queue. slurmdbd tells late of a run that was
-	// requeued at once.
+	// requeued at once, and may never tell its start or its nodes.
 	harness.Eventually(t, patience, func() error {
+		text := s.accounting("State,Start,NodeList")
 		ran, requeued := 0, 0
-		for _, row := range rows(t, s.accounting("State,Start,NodeList"), 3) {
-			if row[1] == "Unknown" || row[1] == "None" || row[2] == "None assigned" {
-				continue
-			}
-			ran++
-			if row[0] == "REQUEUED" {
+		for _, row := range rows(t, text, 3) {
+			switch {
+			case row[0] == "REQUEUED":
 				requeued++
+				ran++
+			case row[1] != "Unknown" && row[1] != "None" && row[2] != "None assigned":
+				ran++
 			}
 		}
 		if started > int64(ran) || started < int64(ran-requeued) {
-			return fmt.Errorf("the waits of %d runs were counted, of %d, of which %d were requeued", started, ran, requeued)
+			return fmt.Errorf("the waits of %d runs were counted, of %d, of which %d were requeued:\n%s", started, ran, requeued, text)
 		}
 		return nil
 	})
