@@ -158,7 +158,8 @@ func (w *worker) next(entries []docqueue.Entry) int {
 	return n
 }
 
-// post sends documents when it is their turn. A request that takes long lets others pass.
+// post sends documents when it is their turn. A request that takes long lets others pass. What was delivered is out of the
+// queue before the next one's turn: else a kill could repeat a request of each kind.
 func (w *worker) post(ctx context.Context, docs []docqueue.Entry) answer {
 	select {
 	case w.slots <- struct{}{}:
@@ -170,14 +171,17 @@ func (w *worker) post(ctx context.Context, docs []docqueue.Entry) answer {
 	timer := time.AfterFunc(giveWay, free)
 	defer free()
 	defer timer.Stop()
-	return w.endpoint.post(ctx, docs)
+	a := w.endpoint.post(ctx, docs)
+	if a.verdict == delivered {
+		w.delivered(docs)
+	}
+	return a
 }
 
-// settle does what an answer asks for. It gives how many documents are out of the queue.
+// settle does what an answer other than delivered still asks for. It gives how many documents are out of the queue.
 func (w *worker) settle(docs []docqueue.Entry, a *answer) int {
 	switch a.verdict {
 	case delivered:
-		w.delivered(docs)
 		return len(docs)
 	case refused, tooLarge:
 		if w.size = (len(docs) + 1) / 2; len(docs) > 1 {

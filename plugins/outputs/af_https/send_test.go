@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -267,6 +268,31 @@ func TestOneStuckKindDoesNotStarveAnother(t *testing.T) {
 		})
 	}
 	close(hang)
+}
+
+// With one request at a time, each finds out of the queue all that came before it: a kill repeats one of them at most.
+func TestMarkedBeforeTheNextTurn(t *testing.T) {
+	t.Parallel()
+	const each = 200
+	var p atomic.Pointer[AFHTTPS]
+	var served, early atomic.Uint64
+	rc := newReceiver(t, func(http.ResponseWriter, *request) bool {
+		if p.Load().status().Queued > 3*each-served.Add(1)+1 {
+			early.Add(1)
+		}
+		return false
+	})
+	r := newRig(t, rc, nil)
+	p.Store(r.p)
+	var lines []string
+	for i := range each {
+		lines = append(lines, cpu(i, i+1)...)
+		lines = append(lines, fmt.Sprintf("mem,host=login total=1i,available=1i %d", i), fmt.Sprintf("who_users,host=login users=%di %d", i, i))
+	}
+	r.write(lines...)
+	r.wait()
+	require.Len(t, rc.documents(""), 3*each)
+	require.Zero(t, early.Load(), "requests while an earlier one was not marked as delivered")
 }
 
 // A document that breaks the endpoint's filter is not sent for ever; while nothing else passes, it is the endpoint's fault.
