@@ -75,7 +75,7 @@ func TestGraphite(t *testing.T) {
 			"groupByNodes(consolidateBy($cluster.slurm_queue.user.*.running.cpus, 'last'), 'sum', 3)",
 		}},
 		{ask("slurm_cluster", last("share", "cpus_allocated").of("cpus_total")).choose("cluster").sum(), []string{
-			"alias(divideSeries(sumSeries(consolidateBy($cluster.slurm_cluster.cpus_allocated, 'last')), sumSeries($cluster.slurm_cluster.cpus_total)), 'share')",
+			"alias(divideSeries(sumSeries(consolidateBy($cluster.slurm_cluster.cpus_allocated, 'last')), sumSeries(consolidateBy($cluster.slurm_cluster.cpus_total, 'last'))), 'share')",
 		}},
 		{ask("slurm_cluster", increase("n", "x").times(0.5)).holding().lowest(), []string{
 			"alias(minSeries(scale(keepLastValue(nonNegativeDerivative(slurm_cluster.x)), 0.5)), 'n')",
@@ -93,12 +93,13 @@ func TestGraphite(t *testing.T) {
 func TestNotForGraphite(t *testing.T) {
 	t.Parallel()
 	for want, q := range map[string]query{
-		`measurement "m": Graphite has no tables`:                           table("m", last("n", "f")),
-		`measurement "m": Graphite has no paths but for those of "x"`:       ask("m", last("n", "f")).not("t", "x"),
-		`path "*.m.f": no such function of Graphite`:                        ask("m", counted("n", "f")),
-		`measurement "m": a share for each of ["host"] is not for Graphite`: ask("m", mean("n", "f").of("g")).each("host"),
-		`measurement "m": "it's" is no name for Graphite`:                   ask("m", mean("it's", "f")),
-		`measurement "slurm_x": tag "host" is in no path of Graphite`:       ask("slurm_x", mean("n", "f")).each("host"),
+		`measurement "m": Graphite has no tables`:                              table("m", last("n", "f")),
+		`measurement "m": Graphite has no paths but for those of "x"`:          ask("m", last("n", "f")).not("t", "x"),
+		`path "*.m.f": no such function of Graphite`:                           ask("m", counted("n", "f")),
+		`measurement "m": a share that is not one of sums is not for Graphite`: ask("m", mean("n", "f").of("g")).each("host").sum(),
+		`measurement "o": a share that is not one of sums is not for Graphite`: ask("o", mean("n", "f").of("g")).highest(),
+		`measurement "m": "it's" is no name for Graphite`:                      ask("m", mean("it's", "f")),
+		`measurement "slurm_x": tag "host" is in no path of Graphite`:          ask("slurm_x", mean("n", "f")).each("host"),
 	} {
 		_, err := q.graphite()
 		require.EqualError(t, err, want)

@@ -168,8 +168,11 @@ func (q *query) series(v value, pattern string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if len(q.by) > 0 {
-			return "", fmt.Errorf("measurement %q: a share for each of %q is not for Graphite", q.from, q.by)
+		if len(q.by) > 0 || q.join != "sum" || q.hold {
+			return "", fmt.Errorf("measurement %q: a share that is not one of sums is not for Graphite", q.from)
+		}
+		if over, err = graphiteFunction(v.do, over); err != nil {
+			return "", err
 		}
 		series = fmt.Sprintf("divideSeries(sumSeries(%s), sumSeries(%s))", series, over)
 	}
@@ -189,7 +192,7 @@ func (q *query) named(v value, series string, by []int) string {
 		join = "average"
 	}
 	if len(by) == 0 {
-		if q.join != "" && v.over == "" {
+		if q.join != "" && v.over == "" { // A share is joined already.
 			series = join + "Series(" + series + ")" // Such as sumSeries.
 		}
 		return fmt.Sprintf("alias(%s, '%s')", series, v.name)

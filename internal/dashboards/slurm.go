@@ -114,7 +114,7 @@ func clusterRest() row {
 func slurmJobsBoard() board {
 	return board{
 		name: "slurm-jobs", title: "HPC: jobs and queues (Slurm)",
-		about: "Who runs what, who waits and why, how long, and what ended how. From slurm_load; lists of jobs need its option gather to " +
+		about: "Who runs what, who waits and why, how long, and what ended how. From slurm_load; lists of jobs need its option collect to " +
 			"have \"job\" and \"finished\".",
 		variables: []variable{
 			clusterVariable(),
@@ -174,7 +174,7 @@ func slurmEnded() row {
 			of(increase("CPU hours", "cpu_seconds").times(1.0/3600), "account")),
 		stack("GPU hours by account", "Allocated GPU hours of jobs that ended in a step of time: all of a job at its end.", "h",
 			of(increase("GPU hours", "gpu_seconds").times(1.0/3600), "account")),
-		tabled("Fair share", "What accounts are due and what they had. Above 1, an account used less than its share. Needs \"fairshare\" in gather.",
+		tabled("Fair share", "What accounts are due and what they had. Above 1, an account used less than its share. Needs \"fairshare\" in collect.",
 			table("slurm_fairshare", last("share", "norm_shares"), last("used", "effective_usage"), last("fair share", "fairshare"),
 				last("due to used", "level_fs")).choose("cluster", "account").each("account", "user"),
 			share("share"), share("used")).last("30m").size(12, 8),
@@ -183,11 +183,11 @@ func slurmEnded() row {
 
 func slurmLists() row {
 	return row{"Jobs", []panel{
-		tabled("Jobs of the queue", "Jobs as they were told of last in the time range: a row for each change of a job. Needs \"job\" in gather.",
+		tabled("Jobs of the queue", "Jobs as they were told of last in the time range: a row for each change of a job. Needs \"job\" in collect.",
 			list("slurm_job", "job", "state", "reason", "user", "account", "partition", "qos", "nodes", "cpus", "gpus", "memory_bytes",
 				"limit_seconds", "node_list").choose("cluster", "partition", "account", "user"),
 			column{name: "job"}.leads(toBoard("I/O of the job", "lustre-job", "job")), as("memory", "bytes"), as("limit", "s")),
-		tabled("Jobs that ended", "The latest runs that ended, and how. Needs \"finished\" in gather.",
+		tabled("Jobs that ended", "The latest runs that ended, and how. Needs \"finished\" in collect.",
 			list("slurm_finished", "job", "state", "exit_code", "user", "account", "partition", "nodes", "cpus", "gpus", "wait_seconds",
 				"elapsed_seconds", "cpu_efficiency", "memory_efficiency", "node_list").choose("cluster", "partition", "account", "user"),
 			column{name: "job"}.leads(toBoard("I/O of the job", "lustre-job", "job")), as("wait", "s"), as("elapsed", "s"),
