@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long something may take on a machine that has other things to do.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // site is a host with Telegraf, and an endpoint.
 type site struct {

@@ -125,7 +125,7 @@ func telegrafsOwn(t testing.TB) []line {
   files = ["out"]
 `+inputs)
 	var out string
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		out = strings.Join(harness.ReadLines(t, tg.Path("out")), "\n")
 		for _, measurement := range []string{"cpu", "mem", "system", "kernel", "processes", "internal_agent", "internal_gather", "internal_write"} {
 			if !strings.Contains("\n"+out, "\n"+measurement+",") {

@@ -41,7 +41,7 @@ func fillGraphite(t testing.TB, g *harness.Graphite, lines string) {
   data_format = "influx"
 [[outputs.graphite]]
 `+output, "--once")
-	require.Zero(t, tg.Wait(60*time.Second), "exit status of telegraf")
+	require.Zero(t, tg.Wait(time.Minute), "exit status of telegraf")
 }
 
 // shownIn keeps the lines of the measurements that dashboards show: Graphite has a file for each field.
@@ -130,7 +130,7 @@ func requireVariable(t testing.TB, g *harness.Graphite, b *board, v *variable) {
 	pattern = fill(t, strings.TrimSuffix(pattern, ")"), b.everything(), time.Now(), time.Now())
 	take, err := regexp.Compile(strings.Trim(v.Regex, "/"))
 	require.NoError(t, err)
-	harness.Eventually(t, 30*time.Second, func() error { // Carbon has taken the lines, and makes a file for each path.
+	harness.Eventually(t, time.Minute, func() error { // Carbon has taken the lines, and makes a file for each path.
 		for _, path := range expand(t, g, pattern) {
 			if part := take.FindStringSubmatch(path); part != nil && part[1] != "" {
 				return nil

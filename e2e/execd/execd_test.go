@@ -87,7 +87,7 @@ func (b *bench) count(name, prefix string) int {
 // wait waits until a file has at least n lines with a prefix.
 func (b *bench) wait(name, prefix string, n int) {
 	b.t.Helper()
-	harness.Eventually(b.t, 30*time.Second, func() error {
+	harness.Eventually(b.t, time.Minute, func() error {
 		if have := b.count(name, prefix); have < n {
 			return fmt.Errorf("%d of %d lines with %q in %s", have, n, prefix, name)
 		}

@@ -54,7 +54,7 @@ func TestInputOverReload(t *testing.T) {
 		b.wait("events", "gather", b.count("events", "gather")+2)
 		b.input(fmt.Sprintf("%s  [inputs.test_input.tags]\n  reload = \"%d\"", options, reload))
 		tg.Reload(configuration)
-		harness.Gone(t, child, 10*time.Second)
+		harness.Gone(t, child, time.Minute)
 		child = tg.NewChild("test_input.conf", child)
 	}
 	b.wait("metrics.out", "test_input,n=999,reload=2 ", 2)
@@ -99,8 +99,8 @@ func TestInputHangsAtTheEnd(t *testing.T) {
 func TestInputPanics(t *testing.T) {
 	b := newBench(t)
 	tg := b.start(b.input("panic_in = \"gather\""), fileOutput)
-	tg.WaitLines(2, "E! [inputs.execd] [inputs.test_input] panic: told to panic in gather", 10*time.Second)
-	tg.WaitLines(2, "E! [inputs.execd] Process "+filepath.Join(b.bin, "test_input")+" exited: exit status 2", 10*time.Second)
+	tg.WaitLines(2, "E! [inputs.execd] [inputs.test_input] panic: told to panic in gather", time.Minute)
+	tg.WaitLines(2, "E! [inputs.execd] Process "+filepath.Join(b.bin, "test_input")+" exited: exit status 2", time.Minute)
 	// The stack has many lines, and each says where it comes from.
 	require.NotEmpty(t, tg.Lines("E! [inputs.execd] [inputs.test_input] goroutine "))
 	require.Empty(t, tg.Lines("stderr:"))
@@ -114,7 +114,7 @@ func TestInputWithBadConfiguration(t *testing.T) {
 	b := newBench(t)
 	tg := b.start(b.input("metricks = 3"), fileOutput)
 	message := fmt.Sprintf("E! [inputs.execd] [inputs.test_input] %s:2: ", b.path("test_input.conf"))
-	line := tg.WaitLines(2, message, 10*time.Second)[0]
+	line := tg.WaitLines(2, message, time.Minute)[0]
 	require.Contains(t, line, "metricks")
 	b.input("metrics = 3")
 	b.wait("metrics.out", "test_input,n=2 gather=1i", 1)
@@ -126,7 +126,7 @@ func TestInputWithBadConfigurationAndStopOnError(t *testing.T) {
 	b := newBench(t)
 	tg := b.start(b.execd("inputs", "metricks = 3", "  signal = \"STDIN\"\n  stop_on_error = true\n  data_format = \"influx\""),
 		fileOutput, "\n[[inputs.mem]]\n")
-	tg.WaitLines(1, "E! [inputs.execd] Process quit with message: exit status 1", 10*time.Second)
+	tg.WaitLines(1, "E! [inputs.execd] Process quit with message: exit status 1", time.Minute)
 	b.wait("metrics.out", "mem ", b.count("metrics.out", "mem ")+10)
 	require.Len(t, tg.Lines("I! [inputs.execd] Starting process: "), 1)
 	require.Len(t, tg.Lines(b.path("test_input.conf")+":2: "), 1)
@@ -141,7 +141,7 @@ func TestInputKilledWithStopOnError(t *testing.T) {
 		fileOutput, "\n[[inputs.mem]]\n")
 	b.wait("metrics.out", "test_input,", 1)
 	require.NoError(t, syscall.Kill(tg.Child("test_input.conf"), syscall.SIGKILL))
-	tg.WaitLines(1, "E! [inputs.execd] Process quit with message: signal: killed", 10*time.Second)
+	tg.WaitLines(1, "E! [inputs.execd] Process quit with message: signal: killed", time.Minute)
 	b.wait("metrics.out", "mem ", b.count("metrics.out", "mem ")+5) // What it gathered before is written by then.
 	gathered := b.count("metrics.out", "test_input,")
 	b.wait("metrics.out", "mem ", b.count("metrics.out", "mem ")+10) // A second: five times restart_delay.
@@ -157,7 +157,7 @@ func TestInputLogLevels(t *testing.T) {
 		`error = ["disk \"full\"", "two\nlines"]`, `warn = ["W! of its own"]`, `info = ["so it is"]`, `debug = ["detail"]`,
 		`fail_in = "gather"`,
 	}, "\n")), fileOutput)
-	tg.WaitLines(1, "told to fail in gather", 10*time.Second)
+	tg.WaitLines(1, "told to fail in gather", time.Minute)
 	tg.Stop()
 	lines := tg.Lines("] [inputs.test_input]")
 	require.Equal(t, []string{

@@ -126,7 +126,7 @@ func TestOutputLogLevels(t *testing.T) {
 		`log_level = "debug"`, `error = ["two\nlines"]`, `warn = ["careful"]`, `info = ["so it is"]`, `debug = ["detail"]`,
 	}, "\n")))
 	b.wait("metrics.out", "test ", 1)
-	tg.WaitLines(6, "[outputs.test_output]", 10*time.Second)
+	tg.WaitLines(6, "[outputs.test_output]", time.Minute)
 	tg.Stop()
 	// Telegraf reads the two streams side by side, so the order is not certain.
 	require.Subset(t, tg.Lines("[outputs.test_output]"), []string{

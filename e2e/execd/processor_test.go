@@ -61,7 +61,7 @@ func TestProcessorGetsGarbage(t *testing.T) {
 	b.write("metrics.in", strings.Repeat("garbage n=1i 1700000000000000000\n", 1000))
 	tg := b.start(onceInput, b.execd("processors", "", `  data_format = "graphite"`), fileOutput)
 	child := tg.Child("test_processor.conf")
-	line := tg.WaitLines(10, "A line of standard input is dropped: ", 10*time.Second)[0]
+	line := tg.WaitLines(10, "A line of standard input is dropped: ", time.Minute)[0]
 	require.True(t, strings.HasPrefix(line, "E! [processors.execd] [processors.test_processor] A line of standard input is dropped: "), line)
 	require.True(t, strings.HasSuffix(line, `: ".garbage.n 1 1700000000"`), line)
 	require.Equal(t, child, tg.Child("test_processor.conf"))
@@ -116,7 +116,7 @@ func TestProcessorLogLevels(t *testing.T) {
 	tg := b.start(onceInput, b.execd("processors", strings.Join([]string{
 		`error = ["two\nlines"]`, `warn = ["careful"]`, `info = ["so it is"]`, `debug = ["detail"]`, `fail_in = "add"`,
 	}, "\n"), `  data_format = "influx"`), fileOutput)
-	tg.WaitLines(1, "told to fail in add", 10*time.Second)
+	tg.WaitLines(1, "told to fail in add", time.Minute)
 	tg.Stop()
 	require.Equal(t, []string{
 		`E! [processors.execd] [processors.test_processor] two`,

@@ -200,7 +200,7 @@ func (c *Condor) Signal(daemon string, signal syscall.Signal) {
 	pid := c.Pid(daemon)
 	require.NoError(c.t, syscall.Kill(pid, signal))
 	if signal == syscall.SIGKILL {
-		Gone(c.t, pid, 10*time.Second)
+		Gone(c.t, pid, time.Minute)
 	}
 }
 

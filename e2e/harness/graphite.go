@@ -99,7 +99,7 @@ func StartGraphite(t testing.TB) *Graphite {
 	django := start(t, folder, "env", "PYTHONPATH="+folder, "DJANGO_SETTINGS_MODULE=graphite.settings", "GRAPHITE_SETTINGS_MODULE=local_settings",
 		python, "-m", "django", "runserver", "--noreload", web)
 	django.name = "graphite-web"
-	Eventually(t, 60*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		if carbon.ended() || django.ended() {
 			t.Fatal("carbon-cache or graphite-web ended at its start")
 		}

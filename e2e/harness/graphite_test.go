@@ -30,7 +30,7 @@ func TestGraphite(t *testing.T) {
 	}
 	require.NoError(t, connection.Close())
 
-	Eventually(t, 30*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		if len(g.Query("hpc.slurm.up")["hpc.slurm.up"]) < 2 {
 			return errors.New("the last point is not stored")
 		}

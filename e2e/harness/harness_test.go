@@ -52,7 +52,7 @@ plain,host=oss1 top=1i 1700000000000000002
 	tg := StartTelegraf(t, folder, fmt.Sprintf(shipToInfluxDB, db.URL))
 
 	var plain, forged []Series
-	Eventually(t, 30*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		plain = db.Query("e2e", `SELECT * FROM plain GROUP BY *`)
 		forged = db.Query("e2e", `SELECT * FROM forged GROUP BY *`)
 		if len(plain) == 0 || len(forged) == 0 {
@@ -131,8 +131,8 @@ func TestTelegrafKilledReloadedRestarted(t *testing.T) {
 `
 	tg := StartTelegraf(t, t.TempDir(), fmt.Sprintf(configuration, "first"))
 	first := tg.Child("child")
-	tg.WaitLines(1, "Loaded outputs: file", 10*time.Second)
-	Eventually(t, 10*time.Second, func() error {
+	tg.WaitLines(1, "Loaded outputs: file", time.Minute)
+	Eventually(t, time.Minute, func() error {
 		if len(ReadLines(t, tg.Path("first.out"))) == 0 {
 			return errors.New("no line yet")
 		}
@@ -140,16 +140,16 @@ func TestTelegrafKilledReloadedRestarted(t *testing.T) {
 	})
 
 	tg.Reload(fmt.Sprintf(configuration, "second"))
-	require.Equal(t, []string{"E! [inputs.execd] end of first"}, tg.WaitLines(1, "] end of", 10*time.Second))
+	require.Equal(t, []string{"E! [inputs.execd] end of first"}, tg.WaitLines(1, "] end of", time.Minute))
 	second := tg.NewChild("child", first)
-	Gone(t, first, 10*time.Second)
+	Gone(t, first, time.Minute)
 
 	require.NoError(t, syscall.Kill(second, syscall.SIGKILL))
 	third := tg.NewChild("child", second)
-	tg.WaitLines(1, "E! [inputs.execd] Process /usr/bin/sh exited: signal: killed", 10*time.Second)
+	tg.WaitLines(1, "E! [inputs.execd] Process /usr/bin/sh exited: signal: killed", time.Minute)
 
 	tg.Kill()
-	Gone(t, third, 10*time.Second)
+	Gone(t, third, time.Minute)
 	tg.Restart(fmt.Sprintf(configuration, "third"))
 	tg.Child("child")
 	tg.Stop()

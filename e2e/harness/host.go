@@ -113,7 +113,7 @@ func startHost(t testing.TB, script, group string) *Host {
 	m.process = start(t, m.folder, "unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc", "--net", "--uts", "--ipc",
 		"sh", "-c", script, "first", root, m.folder, group)
 	m.name = "the host"
-	Eventually(t, 30*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		if m.ended() {
 			t.Fatalf("the host ended at its start: %s", m.Log())
 		}
@@ -132,7 +132,7 @@ func removeControlGroup(t testing.TB, name string) {
 	t.Helper()
 	script := `mount -t cgroup2 cgroup2 "$1" && if [ -d "$1/$2" ]; then find "$1/$2" -depth -type d -exec rmdir {} +; fi`
 	folder := t.TempDir()
-	Eventually(t, 10*time.Second, func() error { // Processes take a moment to be gone.
+	Eventually(t, time.Minute, func() error { // Processes take a moment to be gone.
 		output, err := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", folder, name).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, output)

@@ -76,7 +76,7 @@ func StartInfluxDB(t testing.TB) *InfluxDB {
 func (db *InfluxDB) Stop() {
 	db.t.Helper()
 	db.Signal(syscall.SIGTERM)
-	db.Wait(30 * time.Second)
+	db.Wait(time.Minute)
 }
 
 // Restart starts InfluxDB again with the data it had, after it has ended.
@@ -90,7 +90,7 @@ func (db *InfluxDB) start(t testing.TB) {
 	t.Helper()
 	influxd := Program(t, "influxd", "influxdb")
 	db.process = start(t, db.folder, influxd, "run", "-config", filepath.Join(db.folder, "influxdb.conf"))
-	Eventually(t, 60*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		if db.ended() {
 			t.Fatal("influxd ended at its start")
 		}

@@ -83,7 +83,7 @@ func startMachine(t testing.TB, root string, users ...string) *machine {
 	m.process = start(t, m.folder, "unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc", "--net", "--uts",
 		"sh", "-c", first, "first", root, m.folder)
 	m.name = "the machine"
-	Eventually(t, 10*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		if m.ended() {
 			t.Fatal("the machine ended at its start")
 		}
@@ -206,7 +206,7 @@ func (m *machine) end() {
 	if !m.ended() { // Or the id may be another's by now.
 		_ = syscall.Kill(m.first, syscall.SIGKILL)
 	}
-	m.Wait(30 * time.Second)
+	m.Wait(time.Minute)
 }
 
 // Start starts the daemon again, after it has ended, and waits until it serves.
@@ -219,7 +219,7 @@ func (d *Daemon) Start() {
 
 func (d *Daemon) wait() {
 	d.t.Helper()
-	Eventually(d.t, 60*time.Second, func() error {
+	Eventually(d.t, time.Minute, func() error {
 		if d.ended() {
 			d.t.Fatalf("%s ended at its start", d.name)
 		}
@@ -231,7 +231,7 @@ func (d *Daemon) wait() {
 func (d *Daemon) Stop() {
 	d.t.Helper()
 	d.Signal(syscall.SIGTERM)
-	d.Wait(60 * time.Second)
+	d.Wait(time.Minute)
 }
 
 // Kill ends the daemon with SIGKILL, also while it is paused.
@@ -239,7 +239,7 @@ func (d *Daemon) Kill() {
 	d.t.Helper()
 	d.Signal(syscall.SIGKILL)
 	_ = d.cmd.Process.Signal(syscall.SIGCONT) // Fails where its parent has seen it end, which one that is paused cannot.
-	d.Wait(10 * time.Second)
+	d.Wait(time.Minute)
 }
 
 // Pause stops the daemon from running, as a machine without memory does: its ports are open, and nobody answers. Its

@@ -79,7 +79,7 @@ func (p *process) Wait(within time.Duration) int {
 func (p *process) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
-	p.Wait(10 * time.Second)
+	p.Wait(time.Minute)
 }
 
 // ended tells whether the process has ended.
@@ -97,7 +97,7 @@ func (p *process) ended() bool {
 func (p *process) Child(commandLine string) int {
 	p.t.Helper()
 	var pid int
-	Eventually(p.t, 30*time.Second, func() error {
+	Eventually(p.t, time.Minute, func() error {
 		pids, err := children(p.Pid(), commandLine)
 		if err == nil && len(pids) != 1 {
 			err = fmt.Errorf("%s has %d children with %q in their command line", p.name, len(pids), commandLine)
@@ -113,7 +113,7 @@ func (p *process) Child(commandLine string) int {
 // NewChild waits until a child as in Child is there that is not old.
 func (p *process) NewChild(commandLine string, old int) int {
 	p.t.Helper()
-	Eventually(p.t, 30*time.Second, func() error {
+	Eventually(p.t, time.Minute, func() error {
 		if p.Child(commandLine) == old {
 			return fmt.Errorf("process %d is still there", old)
 		}

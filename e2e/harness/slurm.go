@@ -212,7 +212,7 @@ func (s *Slurm) Submit(user string, args ...string) string {
 // WaitState waits until a job, all tasks of it where it is an array, is in a state such as RUNNING.
 func (s *Slurm) WaitState(job, state string) {
 	s.t.Helper()
-	Eventually(s.t, 60*time.Second, func() error {
+	Eventually(s.t, time.Minute, func() error {
 		states := s.Command("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%T", "--jobs="+job)
 		if strings.ReplaceAll(states, state+"\n", "") != "" || states == "" {
 			return fmt.Errorf("job %s is %q", job, states)

@@ -43,7 +43,7 @@ func testSlurm(t *testing.T, suite string) {
 	controller.Stop()
 	require.False(t, s.serves(), "slurmctld has been stopped")
 	controller.Start()
-	Eventually(t, 30*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		if now := s.jobs(); fmt.Sprint(now) != fmt.Sprint(before) {
 			return fmt.Errorf("%v was %v before slurmctld was stopped", now, before)
 		}
@@ -117,7 +117,7 @@ func TestSlurmLeavesNothing(t *testing.T) {
 			cmd.Stdout = &log
 			require.NoError(t, cmd.Start())
 			var space string
-			Eventually(t, 60*time.Second, func() error {
+			Eventually(t, time.Minute, func() error {
 				found := regexp.MustCompile(`runs in (pid:\S+)`).FindStringSubmatch(log.String())
 				if found == nil {
 					return fmt.Errorf("the other test has written\n%s", log.String())
@@ -133,7 +133,7 @@ func TestSlurmLeavesNothing(t *testing.T) {
 			require.NotEmpty(t, within(t, space))
 			require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 			require.EqualError(t, cmd.Wait(), "signal: killed")
-			Eventually(t, 10*time.Second, func() error {
+			Eventually(t, time.Minute, func() error {
 				if left := within(t, space); len(left) > 0 {
 					return fmt.Errorf("left behind: %q", left)
 				}

@@ -174,7 +174,7 @@ func (w *workload) behind() {
 // settle waits until all jobs are what they are to be.
 func (w *workload) settle() {
 	w.slurm.t.Helper()
-	Eventually(w.slurm.t, 60*time.Second, func() error {
+	Eventually(w.slurm.t, time.Minute, func() error {
 		jobs := w.slurm.jobs()
 		var errs []error
 		for _, name := range slices.Sorted(maps.Keys(w.wants)) {

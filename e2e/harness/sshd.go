@@ -192,8 +192,8 @@ func (m *machine) outside(inside int) (int, error) {
 func (l *Login) Logout() {
 	l.node.t.Helper()
 	l.client.Signal(syscall.SIGTERM)
-	l.client.Wait(30 * time.Second)
-	Gone(l.node.t, l.server, 30*time.Second)
+	l.client.Wait(time.Minute)
+	Gone(l.node.t, l.server, time.Minute)
 }
 
 // Kill kills sshd's processes of the session with SIGKILL, so that nothing of theirs is tidied up.
@@ -207,6 +207,6 @@ func (l *Login) Kill() {
 		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
 			require.NoError(t, err)
 		}
-		Gone(t, pid, 30*time.Second)
+		Gone(t, pid, time.Minute)
 	}
 }

@@ -56,14 +56,14 @@ func (tg *Telegraf) Reload(configuration string) {
 	before := len(tg.Lines(running))
 	require.NoError(tg.t, os.WriteFile(tg.Path("telegraf.conf"), []byte(configuration), 0o600))
 	tg.Signal(syscall.SIGHUP)
-	tg.WaitLines(before+1, running, 30*time.Second)
+	tg.WaitLines(before+1, running, time.Minute)
 }
 
 // Stop asks Telegraf to stop and waits until it has ended well.
 func (tg *Telegraf) Stop() {
 	tg.t.Helper()
 	tg.Signal(syscall.SIGTERM)
-	require.Zero(tg.t, tg.Wait(60*time.Second), "exit status of telegraf")
+	require.Zero(tg.t, tg.Wait(time.Minute), "exit status of telegraf")
 }
 
 // Lines gives the lines of Telegraf's log that contain a string, without their time: "E! [inputs.execd] text".

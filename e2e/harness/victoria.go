@@ -29,7 +29,7 @@ func StartVictoriaMetrics(t testing.TB) *VictoriaMetrics {
 	v := &VictoriaMetrics{URL: "http://" + address}
 	v.process = start(t, folder, program, "-storageDataPath="+folder, "-httpListenAddr="+address,
 		"-retentionPeriod=10y", "-search.latencyOffset=0s", "-memory.allowedPercent=10")
-	Eventually(t, 60*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		if v.ended() {
 			t.Fatal("victoria-metrics ended at its start")
 		}

@@ -23,7 +23,7 @@ func TestVictoriaMetrics(t *testing.T) {
 	want := []VictoriaSeries{{
 		Metric: map[string]string{"__name__": "cpu_usage_idle", "host": "a", "cpu": "cpu-total"}, Values: []float64{12.5}, Timestamps: []int64{now},
 	}}
-	Eventually(t, 10*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		got := v.Export(`cpu_usage_idle{host="a"}`)
 		if !assert.ObjectsAreEqual(want, got) {
 			return fmt.Errorf("%v instead of %v", got, want)

@@ -16,7 +16,7 @@ import (
 	"telegraf-hpc/e2e/stock"
 )
 
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // helper runs telegraf-hpc from the folder of our programs, and gives what it printed to both outputs and its exit status.
 func helper(t *testing.T, bin string, args ...string) (stdout, stderr string, status int) {

@@ -18,7 +18,7 @@ import (
 const (
 	database = "lustre"
 	// patience is how long something may take on a machine that has other things to do.
-	patience = time.Minute
+	patience = 2 * time.Minute
 )
 
 const telegrafConfiguration = `

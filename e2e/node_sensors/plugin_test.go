@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long something may take on a machine that has other things to do.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // point is a line of line protocol.
 type point struct {

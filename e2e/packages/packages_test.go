@@ -26,7 +26,7 @@ import (
 	"telegraf-hpc/e2e/stock"
 )
 
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // The two versions that are built here: an old one with two programs, and the one of the work tree with all.
 const (
