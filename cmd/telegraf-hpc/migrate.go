@@ -19,8 +19,8 @@ func migrateCommand() *cli.Command {
 		Name:      "migrate",
 		Usage:     "turn the configuration of another tool into ours",
 		ArgsUsage: "FILE... | --from jobharvest|afmetrics -- COMMAND LINE",
-		Description: "Reads lagent.conf and lmaster.conf of FrUCToSA, qagent.conf and qmaster.conf of QULo, .jobHarvest.influx, or a command\n" +
-			"line, and says of each setting what became of it. Give all that is of one host at once. With --out the files are written;\n" +
+		Description: "Reads lagent.conf and lmaster.conf of FrUCToSA, qagent.conf and qmaster.conf of QULo, .jobHarvest.influx, config.json of\n" +
+			"tmp-load, or a command line, and says of each setting what became of it. Give all that is of one host at once. With --out the files are written;\n" +
 			"without it they are printed, but for secrets.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "from", Usage: "the `TOOL` that it is of: " + strings.Join(migrate.Tools(), ", ")},

@@ -38,9 +38,11 @@ func TestMigratedLoads(t *testing.T) {
 				words := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 				args = append(append(args, "--from", words[0], "--"), words[1:]...)
 			} else {
-				files, err := filepath.Glob(filepath.Join(from, "*.conf"))
-				require.NoError(t, err)
-				args = append(args, files...)
+				for _, pattern := range []string{"*.conf", "config.json"} {
+					files, err := filepath.Glob(filepath.Join(from, pattern))
+					require.NoError(t, err)
+					args = append(args, files...)
+				}
 			}
 			_, stderr, status := helper(t, bin, args...)
 			require.Zero(t, status, stderr)

@@ -4,7 +4,8 @@
 // The tools and where their settings are told: QULo and FrUCToSA (fructosa/conf.py, constants.py and README.rst of
 // https://github.com/palao/FrUCToSA; QULo has the same under other names), jobHarvest (jobHarvest.py and README.md of
 // https://github.com/conradtchan/jobHarvest), afmetrics_collector (src/afmetrics_collector/skeleton.py of
-// https://github.com/maniaclab/afmetrics_collector). Of tmp-load no text is public.
+// https://github.com/maniaclab/afmetrics_collector). Of tmp-load no text is public: keys of its config.json are taken for what they
+// are called.
 package migrate
 
 import (

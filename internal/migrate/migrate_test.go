@@ -61,7 +61,7 @@ func TestCases(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob("testdata/*/expected.txt")
 	require.NoError(t, err)
-	require.Len(t, folders, 7)
+	require.Len(t, folders, 9)
 	for _, path := range folders {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			t.Parallel()
@@ -89,14 +89,14 @@ func TestCases(t *testing.T) {
 // Secrets are in the environment file alone.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	for folder, secret := range map[string]string{"harvest_server": "s3cret-token==", "afmetrics_all": "tok3n"} {
+	for folder, secret := range map[string]string{"harvest_server": "s3cret-token==", "afmetrics_all": "tok3n", "tmpload": "s3cret-word"} {
 		result, err := Run(sourcesOf(t, filepath.Join("testdata", folder)), Options{})
 		require.NoError(t, err)
 		var account bytes.Buffer
 		require.NoError(t, result.WriteText(&account))
 		require.NotContains(t, account.String(), secret)
 		for _, f := range result.Files {
-			require.Equal(t, f.Name == "migrated.env", strings.Contains(f.Text, secret), f.Name)
+			require.Equal(t, f.Name == "migrated.env", strings.Contains(f.Text, secret), f.Name) // tmp-load's is in none.
 		}
 	}
 }
@@ -133,8 +133,12 @@ func TestErrors(t *testing.T) {
 		{"jobharvest-influx", "http://a:1\no\nb\nt\nmore\n", nil, "f: line 5: only 4 lines are known: server, organisation, bucket, token"},
 		{"jobharvest-influx", "a:1\no\nb\nt\n", nil, `f: line 1: "a:1" is no URL of a server`},
 		{"jobharvest-influx", "http://a:1\no\nb\nt'\n", nil, "f: line 4: a quote, a blank or a line's end in it can't be part of an environment file"},
-		{"tmp-load", `{"b": 1, "a": 2}`, nil, `f: what tmp-load's keys mean is not known: "a", "b". slurm_load needs none of it: ` +
-			"telegraf-hpc config --role head --output graphite=HOST:2003; the name in front of its paths is Slurm's ClusterName, or the option cluster"},
+		{"tmp-load", `{"graphite": {"host": ["a"]}}`, nil, `f graphite.host: ["a"] is neither a text nor a number`},
+		{"tmp-load", `{"carbon_host": "http://a/"}`, nil, `f carbon_host: "http://a/" is no host`},
+		{"tmp-load", `{"port": 65536}`, nil, `f port: "65536" is no port`},
+		{"tmp-load", `{"interval": "5m"}`, nil, `f interval: "5m" is no number of seconds, of one or more`},
+		{"tmp-load", `{"interval": 0}`, nil, `f interval: "0" is no number of seconds, of one or more`},
+		{"tmp-load", `{"prefix": "$X", "host": "a"}`, nil, `telegraf.d/hpc-migrated.conf: Telegraf takes the $ for a variable of its environment: prefix = "$X"`},
 		{"tmp-load", "[]", nil, "f: not a JSON object: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
 		{"jobharvest", "", []string{"--ports", "1"}, "f: option --ports is not known"},
 		{"jobharvest", "", []string{"--port"}, "f: --port has no value"},
@@ -242,7 +246,7 @@ func FuzzFiles(f *testing.F) {
 	f.Add("lagent", []byte("[sensor:Users]\ntime_interval = 1\n"))
 	f.Add("lmaster", []byte("[Graphite]\nhost = a\"b\n"))
 	f.Add("jobharvest-influx", []byte("http://a:1\no\nb\nt\n"))
-	f.Add("tmp-load", []byte("{}"))
+	f.Add("tmp-load", []byte(`{"graphite": {"host": "a:1", "port": 2}, "interval": 1.5, "cluster": "c", "prefix": "p", "x": null}`))
 	f.Fuzz(func(t *testing.T, tool string, text []byte) {
 		if TakesArgs(tool) {
 			return
