@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/e2e/harness"
 )
 
 // token is the site's.
@@ -45,7 +47,7 @@ type endpoint struct {
 func startEndpoint(t testing.TB, folder string) *endpoint {
 	t.Helper()
 	e := &endpoint{t: t, folder: folder}
-	e.start("server", "127.0.0.1:0")
+	e.start("server", harness.FreeAddress(t))
 	t.Cleanup(e.stop)
 	return e
 }

@@ -20,10 +20,7 @@ type nginx struct {
 func (s *site) startNginx() *nginx {
 	s.t.Helper()
 	program := harness.Program(s.t, "nginx", "nginx-light")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(s.t, err)
-	address := listener.Addr().String()
-	require.NoError(s.t, listener.Close())
+	address := harness.FreeAddress(s.t)
 	s.write("nginx.conf", fmt.Sprintf(`
 daemon off;
 pid %[1]s/nginx.pid;

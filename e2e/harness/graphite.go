@@ -79,7 +79,7 @@ DATABASES = {'default': {'ENGINE': 'django.db.backends.dummy'}}
 func StartGraphite(t testing.TB) *Graphite {
 	t.Helper()
 	Packages(t, "graphite-carbon", "graphite-web")
-	g := &Graphite{t: t, Address: freeAddress(t)}
+	g := &Graphite{t: t, Address: FreeAddress(t)}
 	_, port, err := net.SplitHostPort(g.Address)
 	require.NoError(t, err)
 	folder := t.TempDir()
@@ -94,7 +94,7 @@ func StartGraphite(t testing.TB) *Graphite {
 	const python = "/usr/bin/python3" // Debian's own, which has Debian's modules.
 	carbon := start(t, folder, python, "/usr/bin/carbon-cache", "--config="+filepath.Join(folder, "carbon.conf"), "--nodaemon", "start")
 	carbon.name = "carbon-cache"
-	web := freeAddress(t)
+	web := FreeAddress(t)
 	g.URL = "http://" + web
 	django := start(t, folder, "env", "PYTHONPATH="+folder, "DJANGO_SETTINGS_MODULE=graphite.settings", "GRAPHITE_SETTINGS_MODULE=local_settings",
 		python, "-m", "django", "runserver", "--noreload", web)

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,15 +131,6 @@ func run(t testing.TB, folder string, environment []string, name string, args ..
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, output)
 	}
-}
-
-// freeAddress gives a loopback address that nobody listens on at the moment.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // ReadLines gives the whole lines of a file that another process may be writing; none while there is no file. What

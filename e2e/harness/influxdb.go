@@ -64,9 +64,9 @@ bind-address = %[3]q
 func StartInfluxDB(t testing.TB) *InfluxDB {
 	t.Helper()
 	db := &InfluxDB{folder: t.TempDir()}
-	address := freeAddress(t)
+	address := FreeAddress(t)
 	db.URL = "http://" + address
-	configuration := fmt.Sprintf(influxConfiguration, db.folder, address, freeAddress(t))
+	configuration := fmt.Sprintf(influxConfiguration, db.folder, address, FreeAddress(t))
 	require.NoError(t, os.WriteFile(filepath.Join(db.folder, "influxdb.conf"), []byte(configuration), 0o600))
 	db.start(t)
 	return db

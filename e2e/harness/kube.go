@@ -56,7 +56,7 @@ const kubeIssuer = "https://kubernetes.default.svc"
 // StartKube starts a kube-apiserver with no namespaces but its own. The first call builds it, in ten minutes or so.
 func StartKube(t testing.TB) *Kube {
 	t.Helper()
-	k := &Kube{t: t, folder: t.TempDir(), address: freeAddress(t), admin: rand.Text()}
+	k := &Kube{t: t, folder: t.TempDir(), address: FreeAddress(t), admin: rand.Text()}
 	k.URL, k.CAFile = "https://"+k.address, filepath.Join(k.folder, "certs", "apiserver.crt")
 	k.makeKeys()
 	k.startEtcd()
@@ -99,7 +99,7 @@ func pemBlock(kind string, content []byte) []byte {
 }
 
 func (k *Kube) startEtcd() {
-	client, peer := freeAddress(k.t), freeAddress(k.t)
+	client, peer := FreeAddress(k.t), FreeAddress(k.t)
 	k.etcd = "http://" + client
 	start(k.t, k.folder, Program(k.t, "etcd", "etcd-server"), "--data-dir", k.path("etcd"), "--listen-client-urls", k.etcd,
 		"--advertise-client-urls", k.etcd, "--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer,

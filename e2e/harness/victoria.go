@@ -25,7 +25,7 @@ type VictoriaMetrics struct {
 func StartVictoriaMetrics(t testing.TB) *VictoriaMetrics {
 	t.Helper()
 	program := Program(t, "victoria-metrics", "victoria-metrics")
-	folder, address := t.TempDir(), freeAddress(t)
+	folder, address := t.TempDir(), FreeAddress(t)
 	v := &VictoriaMetrics{URL: "http://" + address}
 	v.process = start(t, folder, program, "-storageDataPath="+folder, "-httpListenAddr="+address,
 		"-retentionPeriod=10y", "-search.latencyOffset=0s", "-memory.allowedPercent=10")

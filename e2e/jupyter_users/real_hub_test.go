@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -91,10 +90,7 @@ type realHub struct {
 func startRealHub(t testing.TB) *realHub {
 	t.Helper()
 	harness.Packages(t, "jupyterhub")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := harness.FreeAddress(t)
 	h := &realHub{t: t, url: "http://" + address + "/hub/api", folder: t.TempDir()}
 	config := filepath.Join(h.folder, "jupyterhub_config.py")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, hubConfiguration, h.folder, address), 0o600))

@@ -49,7 +49,7 @@ func TestShardsOverNATS(t *testing.T) {
 // startBroker starts a NATS server and gives its address.
 func (s *site) startBroker() string {
 	s.t.Helper()
-	broker := freeAddress(s.t)
+	broker := harness.FreeAddress(s.t)
 	host, port, err := net.SplitHostPort(broker)
 	require.NoError(s.t, err)
 	nats := harness.StartCommand(s.t, s.folder, harness.Program(s.t, "nats-server", "nats-server"), "-a", host, "-p", port, "--user", "site", "--pass", token,

@@ -5,7 +5,6 @@ package lustre_jobs
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,21 +56,13 @@ func newSite(t testing.TB) *site {
 	s := &site{
 		t: t, folder: t.TempDir(), senders: make(map[string]*harness.Telegraf), config: make(map[string]string), shown: shownTables(t),
 		bin: harness.Build(t, "./cmd/lustre_jobs", "./cmd/lustre_jobstats", "./cmd/lustresim", "./cmd/slurm_load"),
-		db:  harness.StartInfluxDB(t), https: freeAddress(t), socket: freeAddress(t),
+		db:  harness.StartInfluxDB(t), https: harness.FreeAddress(t), socket: harness.FreeAddress(t),
 	}
 	s.db.CreateDatabase(database)
 	authority := harness.NewAuthority(t, s.folder)
 	authority.Issue("server") // The central host's.
 	authority.Issue("client") // The file servers'.
 	return s
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.folder, name) }
