@@ -284,7 +284,7 @@ func TestMarkedBeforeTheNextTurn(t *testing.T) {
 	})
 	r := newRig(t, rc, nil)
 	p.Store(r.p)
-	var lines []string
+	lines := make([]string, 0, 3*each)
 	for i := range each {
 		lines = append(lines, cpu(i, i+1)...)
 		lines = append(lines, fmt.Sprintf("mem,host=login total=1i,available=1i %d", i), fmt.Sprintf("who_users,host=login users=%di %d", i, i))
