@@ -39,53 +39,53 @@ pools = ["127.0.0.1:9618", "127.0.0.1:1"]
 		return map[string]string{"pool": of["pool"], "schedd": of["schedd"], "queue": "all"}
 	}
 	start := time.Now()
-	s.until("condor_queue", all(head), "idle", 3)
-	s.until("condor_queue", all(second), "idle", 2)
+	s.Until("condor_queue", all(head), harness.Row{"idle": 3})
+	s.Until("condor_queue", all(second), harness.Row{"idle": 2})
 	byName := map[string]string{"pool": "127.0.0.1:9618", "schedd": headSchedd, "queue": "all"}
-	s.until("condor_queue", byName, "idle", 3)
-	s.until("condor_pool", map[string]string{"pool": "127.0.0.1:1"}, "up", 0)
-	s.said(`schedd "head.pool.test": queue "bad": condor_q: exit status 1: -- Parse error in constraint expression "Owner =="`)
-	s.said(`pool "127.0.0.1:1": condor_status: exit status 1: Error: communication error`)
+	s.Until("condor_queue", byName, harness.Row{"idle": 3})
+	s.Until("condor_pool", map[string]string{"pool": "127.0.0.1:1"}, harness.Row{"up": 0})
+	s.SaidOnce("E", `schedd "head.pool.test": queue "bad": condor_q: exit status 1: -- Parse error in constraint expression "Owner =="`)
+	s.SaidOnce("E", `pool "127.0.0.1:1": condor_status: exit status 1: Error: communication error`)
 
 	s.pool.Signal("schedd", syscall.SIGSTOP)
-	s.until("condor_schedd", head, "up", 0)
-	s.until("condor_queue", all(second), "idle", 2)
-	s.said("schedd \"head.pool.test\": condor_q: still running after 2s")
+	s.Until("condor_schedd", head, harness.Row{"up": 0})
+	s.Until("condor_queue", all(second), harness.Row{"idle": 2})
+	s.SaidOnce("E", "schedd \"head.pool.test\": condor_q: still running after 2s")
 	s.pool.Signal("schedd", syscall.SIGCONT)
-	s.until("condor_schedd", head, "up", 1)
-	s.until("condor_queue", all(head), "idle", 3)
+	s.Until("condor_schedd", head, harness.Row{"up": 1})
+	s.Until("condor_queue", all(head), harness.Row{"idle": 3})
 
 	s.pool.Signal("collector", syscall.SIGSTOP)
-	s.until("condor_pool", map[string]string{"pool": pool}, "up", 0)
-	s.until("condor_queue", all(head), "idle", 3)
+	s.Until("condor_pool", map[string]string{"pool": pool}, harness.Row{"up": 0})
+	s.Until("condor_queue", all(head), harness.Row{"idle": 3})
 	hung := time.Now()
-	s.until("condor_pool", map[string]string{"pool": pool}, "up", 0)
-	_, err := s.try(hung, "condor_queue", all(second))
+	s.Until("condor_pool", map[string]string{"pool": pool}, harness.Row{"up": 0})
+	_, err := s.Latest(hung, "condor_queue", all(second))
 	require.Error(t, err, "it can't be found without the collector")
-	_, err = s.try(hung, "condor_schedd", second)
+	_, err = s.Latest(hung, "condor_schedd", second)
 	require.Error(t, err, "nobody knows whether it is up")
 	s.pool.Signal("collector", syscall.SIGCONT)
-	s.until("condor_pool", map[string]string{"pool": pool}, "up", 1)
-	s.until("condor_queue", all(second), "idle", 2)
+	s.Until("condor_pool", map[string]string{"pool": pool}, harness.Row{"up": 1})
+	s.Until("condor_queue", all(second), harness.Row{"idle": 2})
 
 	s.pool.Master.Pause() // It would start the collector again.
 	require.NoError(t, syscall.Kill(s.pool.Pid("collector"), syscall.SIGKILL))
-	s.until("condor_pool", map[string]string{"pool": pool}, "up", 0)
-	s.until("condor_queue", all(head), "idle", 3)
+	s.Until("condor_pool", map[string]string{"pool": pool}, harness.Row{"up": 0})
+	s.Until("condor_queue", all(head), harness.Row{"idle": 3})
 	s.pool.Master.Continue()
-	s.until("condor_pool", map[string]string{"pool": pool}, "up", 1)
-	s.until("condor_queue", all(second), "idle", 2)
+	s.Until("condor_pool", map[string]string{"pool": pool}, harness.Row{"up": 1})
+	s.Until("condor_queue", all(second), harness.Row{"idle": 2})
 
 	// Nothing ever looked like an empty queue.
-	for _, series := range s.db.Query(database, `SELECT idle FROM condor_queue WHERE queue = 'all' GROUP BY *`) {
+	for _, series := range s.DB.Query(database, `SELECT idle FROM condor_queue WHERE queue = 'all' GROUP BY *`) {
 		want := map[string]int64{headSchedd: 3, secondSchedd: 2}[series.Tags["schedd"]]
 		for _, row := range series.Rows {
 			require.Equal(t, want, row.Int64(t, "idle"), "%v", series.Tags)
 		}
 	}
-	_, err = s.try(start, "condor_queue", map[string]string{"queue": "bad", "schedd": headSchedd})
+	_, err = s.Latest(start, "condor_queue", map[string]string{"queue": "bad", "schedd": headSchedd})
 	require.Error(t, err)
-	_, err = s.try(start, "condor_queue", map[string]string{"pool": "127.0.0.1:1"})
+	_, err = s.Latest(start, "condor_queue", map[string]string{"pool": "127.0.0.1:1"})
 	require.Error(t, err)
-	s.tg.Stop()
+	s.Telegraf.Stop()
 }

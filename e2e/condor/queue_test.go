@@ -130,7 +130,7 @@ attributes = ["ProjectName", "JobPrio:integer"]
 `)
 	start := time.Now()
 	head := map[string]string{"pool": pool, "schedd": headSchedd}
-	s.last(start, "condor_job", head)
+	s.Last(start, "condor_job", head)
 	jobs := s.oracle("true")
 	require.Len(t, jobs, 16)
 	s.requireQueues(start, jobs)
@@ -138,17 +138,17 @@ attributes = ["ProjectName", "JobPrio:integer"]
 	s.requireHolds(start, jobs)
 	s.requireJobs(jobs)
 	s.requirePool(start, jobs)
-	require.Empty(t, s.complaints())
-	s.tg.Stop()
+	require.Empty(t, s.Said("E"))
+	s.Telegraf.Stop()
 }
 
 func (s *site) requireQueues(start time.Time, jobs []told) {
 	s.t.Helper()
-	all := s.last(start, "condor_queue", map[string]string{"schedd": headSchedd, "queue": "all"})
+	all := s.Last(start, "condor_queue", map[string]string{"schedd": headSchedd, "queue": "all"})
 	s.requireSums(sums(jobs), all, "all")
 	require.Equal(s.t, int64(8), all.Int64(s.t, "unmaterialized"))
-	s.requireSums(sums(s.oracle(`ProjectName == "ATLAS"`)), s.last(start, "condor_queue", map[string]string{"schedd": headSchedd, "queue": "atlas"}), "atlas")
-	s.requireSums(sums(s.oracle("true", "-name", secondSchedd)), s.last(start, "condor_queue", map[string]string{"schedd": secondSchedd, "queue": "all"}), "second")
+	s.requireSums(sums(s.oracle(`ProjectName == "ATLAS"`)), s.Last(start, "condor_queue", map[string]string{"schedd": headSchedd, "queue": "atlas"}), "atlas")
+	s.requireSums(sums(s.oracle("true", "-name", secondSchedd)), s.Last(start, "condor_queue", map[string]string{"schedd": secondSchedd, "queue": "all"}), "second")
 
 	oldest := time.Now().Unix()
 	for _, j := range jobs {
@@ -158,7 +158,7 @@ func (s *site) requireQueues(start time.Time, jobs []told) {
 	}
 	gathered := all.Int64(s.t, "time") / 1e9
 	require.InDelta(s.t, gathered-oldest, all.Int64(s.t, "oldest_wait_seconds"), 5)
-	waits := s.last(start, "condor_wait", map[string]string{"schedd": headSchedd, "queue": "all", "le": "+Inf"})
+	waits := s.Last(start, "condor_wait", map[string]string{"schedd": headSchedd, "queue": "all", "le": "+Inf"})
 	require.Equal(s.t, all.Int64(s.t, "idle"), waits.Int64(s.t, "bucket"))
 }
 
@@ -174,7 +174,7 @@ func (s *site) requireUsers(start time.Time, jobs []told) {
 	}
 	require.Len(s.t, users, 5)
 	for key, of := range users {
-		row := s.last(start, "condor_user", map[string]string{"schedd": headSchedd, "user": key[0], "group": key[1]})
+		row := s.Last(start, "condor_user", map[string]string{"schedd": headSchedd, "user": key[0], "group": key[1]})
 		s.requireSums(sums(of), row, key[0]+" "+key[1])
 	}
 }
@@ -190,7 +190,7 @@ func (s *site) requireHolds(start time.Time, jobs []told) {
 	reasons := map[int64]string{6: "FailedToCreateProcess", 15: "SubmittedOnHold"}
 	require.Len(s.t, holds, 2)
 	for code, n := range holds {
-		row := s.last(start, "condor_hold", map[string]string{"schedd": headSchedd, "code": strconv.FormatInt(code, 10), "reason": reasons[code]})
+		row := s.Last(start, "condor_hold", map[string]string{"schedd": headSchedd, "code": strconv.FormatInt(code, 10), "reason": reasons[code]})
 		require.Equal(s.t, n, row.Int64(s.t, "jobs"))
 	}
 }
@@ -199,9 +199,9 @@ func (s *site) requireHolds(start time.Time, jobs []told) {
 func (s *site) requireJobs(jobs []told) {
 	s.t.Helper()
 	tags := map[string]string{"schedd": headSchedd}
-	second := s.last(time.Now(), "condor_job", tags).Int64(s.t, "time") / 1e9
-	s.last(time.Unix(second+1, 0), "condor_job", tags) // Then all of that second are there.
-	series := s.db.Query(database, fmt.Sprintf(`SELECT * FROM condor_job WHERE schedd = '%s' AND time >= %d AND time < %d`, headSchedd, second*1e9, (second+1)*1e9))
+	second := s.Last(time.Now(), "condor_job", tags).Int64(s.t, "time") / 1e9
+	s.Last(time.Unix(second+1, 0), "condor_job", tags) // Then all of that second are there.
+	series := s.DB.Query(database, fmt.Sprintf(`SELECT * FROM condor_job WHERE schedd = '%s' AND time >= %d AND time < %d`, headSchedd, second*1e9, (second+1)*1e9))
 	require.Len(s.t, series, 1)
 	rows := map[any]harness.Row{}
 	for _, row := range series[0].Rows {
@@ -237,24 +237,24 @@ func (s *site) requireJobs(jobs []told) {
 // requirePool compares what is not of a queue.
 func (s *site) requirePool(start time.Time, jobs []told) {
 	s.t.Helper()
-	used := s.last(start, "condor_slots", map[string]string{"state": "Claimed", "type": "Dynamic"})
-	idle := s.last(start, "condor_slots", map[string]string{"type": "Partitionable"})
+	used := s.Last(start, "condor_slots", map[string]string{"state": "Claimed", "type": "Dynamic"})
+	idle := s.Last(start, "condor_slots", map[string]string{"type": "Partitionable"})
 	want := sums(jobs)
 	require.Equal(s.t, want["allocated_cores"], used.Int64(s.t, "cores_used"))
 	require.Equal(s.t, want["allocated_gpus"], used.Int64(s.t, "gpus_used"))
 	require.Equal(s.t, int64(16), used.Int64(s.t, "cores_used")+idle.Int64(s.t, "cores_idle"))
 	require.Equal(s.t, int64(2), used.Int64(s.t, "gpus_used")+idle.Int64(s.t, "gpus_idle"))
 	require.Equal(s.t, int64(32768<<20), used.Int64(s.t, "memory_used_bytes")+idle.Int64(s.t, "memory_idle_bytes"))
-	require.Equal(s.t, int64(1), s.last(start, "condor_pool", nil).Int64(s.t, "up"))
+	require.Equal(s.t, int64(1), s.Last(start, "condor_pool", nil).Int64(s.t, "up"))
 	for name, unmaterialized := range map[string]int64{headSchedd: 8, secondSchedd: 0} {
-		row := s.last(start, "condor_schedd", map[string]string{"schedd": name})
+		row := s.Last(start, "condor_schedd", map[string]string{"schedd": name})
 		require.Equal(s.t, int64(1), row.Int64(s.t, "up"))
 		require.Equal(s.t, unmaterialized, row.Int64(s.t, "jobs_unmaterialized"))
 	}
-	negotiator := s.last(start, "condor_negotiator", map[string]string{"negotiator": headSchedd})
+	negotiator := s.Last(start, "condor_negotiator", map[string]string{"negotiator": headSchedd})
 	require.InDelta(s.t, time.Now().Unix(), negotiator.Int64(s.t, "cycle_end"), 60)
 	require.NotNil(s.t, negotiator["rejections"])
 	require.NotNil(s.t, negotiator["cycle_seconds"])
-	alice := s.last(start, "condor_userprio", map[string]string{"submitter": "group_physics.alice.alice@pool.test", "group": "group_physics"})
+	alice := s.Last(start, "condor_userprio", map[string]string{"submitter": "group_physics.alice.alice@pool.test", "group": "group_physics"})
 	require.Equal(s.t, int64(3), alice.Int64(s.t, "resources_used"))
 }

@@ -48,17 +48,17 @@ const telegrafConfiguration = `
 
 // site is a pool that Telegraf and our plugin watch, and the database that they report to.
 type site struct {
+	harness.Reports
 	t    testing.TB
 	pool *harness.Condor
-	db   *harness.InfluxDB
-	tg   *harness.Telegraf
 }
 
 // newSite starts a pool and a database.
 func newSite(t testing.TB, options harness.CondorOptions) *site {
 	t.Helper()
-	s := &site{t: t, pool: harness.StartCondor(t, options), db: harness.StartInfluxDB(t)}
-	s.db.CreateDatabase(database)
+	s := &site{t: t, pool: harness.StartCondor(t, options)}
+	s.Reports = harness.Reports{DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.condor_q", Patience: patience}
+	s.DB.CreateDatabase(database)
 	return s
 }
 
@@ -78,90 +78,15 @@ func (s *site) watch(tables ...string) {
 	}
 	require.NoError(s.t, os.WriteFile(filepath.Join(folder, "condor_q.conf"), []byte(configuration.String()), 0o600))
 	bin := harness.Build(s.t, "./cmd/condor_q")
-	s.tg = harness.StartTelegraf(s.t, folder, fmt.Sprintf(telegrafConfiguration, filepath.Join(bin, "condor_q"), s.db.URL, database))
-}
-
-// last gives the latest point of a measurement that was gathered after a time.
-func (s *site) last(after time.Time, measurement string, tags map[string]string) harness.Row {
-	s.t.Helper()
-	var row harness.Row
-	harness.Eventually(s.t, patience, func() error {
-		var err error
-		row, err = s.try(after, measurement, tags)
-		return err
-	})
-	return row
-}
-
-func (s *site) try(after time.Time, measurement string, tags map[string]string) (harness.Row, error) {
-	s.t.Helper()
-	where := append(make([]string, 0, len(tags)+1), fmt.Sprintf("time > %d", after.UnixNano()))
-	for name, value := range tags {
-		where = append(where, fmt.Sprintf("%q = '%s'", name, value))
-	}
-	series := s.db.Query(database, fmt.Sprintf("SELECT * FROM %q WHERE %s ORDER BY time DESC LIMIT 1", measurement, strings.Join(where, " AND ")))
-	if len(series) == 0 {
-		return nil, fmt.Errorf("no %s with %v after %s", measurement, tags, after)
-	}
-	return series[0].Rows[0], nil
-}
-
-// until waits until the latest point of a measurement has a value in a field.
-func (s *site) until(measurement string, tags map[string]string, field string, want int64) {
-	s.t.Helper()
-	after := time.Now()
-	harness.Eventually(s.t, patience, func() error {
-		row, err := s.try(after, measurement, tags)
-		if err != nil {
-			return err
-		}
-		if row[field] == nil {
-			return fmt.Errorf("%s %v has no %s", measurement, tags, field)
-		}
-		if got := row.Int64(s.t, field); got != want {
-			return fmt.Errorf("%s %v %s is %d, not %d", measurement, tags, field, got, want)
-		}
-		return nil
-	})
-}
-
-// complaints gives the errors of our plugin in Telegraf's log.
-func (s *site) complaints() []string {
-	lines := s.tg.Lines("E! [inputs.execd] [inputs.condor_q] ")
-	said := make([]string, 0, len(lines))
-	for _, line := range lines {
-		_, text, _ := strings.Cut(line, "[inputs.condor_q] ")
-		said = append(said, text)
-	}
-	return said
-}
-
-// said waits until our plugin has said something that begins so, and requires that this was once.
-func (s *site) said(want string) {
-	s.t.Helper()
-	harness.Eventually(s.t, patience, func() error {
-		n := 0
-		for _, text := range s.complaints() {
-			if strings.HasPrefix(text, want) {
-				n++
-			}
-		}
-		if n > 1 {
-			s.t.Fatalf("%q was said %d times: %q", want, n, s.complaints())
-		}
-		if n == 0 {
-			return fmt.Errorf("%q was not said, but %q", want, s.complaints())
-		}
-		return nil
-	})
+	s.Telegraf = harness.StartTelegraf(s.t, folder, fmt.Sprintf(telegrafConfiguration, filepath.Join(bin, "condor_q"), s.DB.URL, database))
 }
 
 // killPlugin kills our plugin. What it gives waits until Telegraf has started it again.
 func (s *site) killPlugin() (wait func()) {
 	s.t.Helper()
-	pid := s.tg.Child("condor_q.conf")
+	pid := s.Telegraf.Child("condor_q.conf")
 	require.NoError(s.t, syscall.Kill(pid, syscall.SIGKILL))
-	return func() { s.tg.NewChild("condor_q.conf", pid) }
+	return func() { s.Telegraf.NewChild("condor_q.conf", pid) }
 }
 
 // killSchedd kills the head's schedd. What it gives waits until the master has started it again.

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/e2e/harness"
 )
 
 // hub stands in for JupyterHub 5, as its documentation has it: the REST API's GET /users with state, offset and limit, of
@@ -156,25 +158,25 @@ func TestJupyterHub(t *testing.T) {
 	require.Equal(t, int64(running+1), row.Int64(t, "servers"))
 	require.True(t, strings.HasPrefix(row["user_list"].(string), "starting%2C soon,user0000@example.org,user0001@example.org,"), row["user_list"])
 	require.Equal(t, int64(6), s.last("jupyter_users_source", tags).Int64(t, "requests"), "pages of 200")
-	s.said(`source "nowhere": ` + h.URL + `: 404 Not Found`)
+	s.SaidOnce("E", `source "nowhere": `+h.URL+`: 404 Not Found`)
 	s.requireCheap(tags)
 
 	h.change(func(h *hub) { h.scopes["first-token"] = []string{"list:users"} })
-	s.said(`Source "hub": the token does not have the scope read:servers: users are counted, servers are not`)
+	s.SaidOnce("W", `Source "hub": the token does not have the scope read:servers: users are counted, servers are not`)
 	row = s.last("jupyter_users", tags)
 	require.Equal(t, int64(running+1), row.Int64(t, "users"), "it is not known that one is leaving")
 	require.Nil(t, row["servers"])
 
 	h.change(func(h *hub) { delete(h.scopes, "first-token") })
-	s.until("jupyter_users_source", tags, "up", 0)
-	s.said(`source "hub": ` + h.URL + `: 403 Forbidden: Missing or invalid credentials.`)
+	s.Until("jupyter_users_source", tags, harness.Row{"up": 0})
+	s.SaidOnce("E", `source "hub": `+h.URL+`: 403 Forbidden: Missing or invalid credentials.`)
 	h.change(func(h *hub) {
 		h.scopes["second-token"] = []string{"list:users", "read:servers"}
 		h.users = nil
 	})
 	writeToken(t, tokenFile, "second-token")
-	s.until("jupyter_users", tags, "users", 0)
+	s.Until("jupyter_users", tags, harness.Row{"users": 0})
 	require.Equal(t, map[int64]bool{running: true, running + 1: true, 0: true}, s.values("users", tags))
-	require.NotContains(t, s.tg.Log(), "first-token")
-	s.tg.Stop()
+	require.NotContains(t, s.Telegraf.Log(), "first-token")
+	s.Telegraf.Stop()
 }

@@ -58,10 +58,10 @@ func TestRecordedKubernetes(t *testing.T) {
 		require.Equal(t, want.list, row["user_list"], namespace)
 	}
 	require.Equal(t, map[string]string{"users": "integer", "servers": "integer", "user_list": "string", "users_unlisted": "integer"},
-		s.db.FieldTypes(database, "jupyter_users"))
-	s.said(`source "af": namespace "forbidden": ` + r.URL + `: 403 Forbidden: pods is forbidden: User "system:serviceaccount:af-jupyter:telegraf" ` +
+		s.DB.FieldTypes(database, "jupyter_users"))
+	s.SaidOnce("E", `source "af": namespace "forbidden": `+r.URL+`: 403 Forbidden: pods is forbidden: User "system:serviceaccount:af-jupyter:telegraf" `+
 		`cannot list resource "pods" in API group "" in the namespace "forbidden"`)
-	s.said(`source "late": namespace "af-jupyter": ` + r.URL + `: 401 Unauthorized`)
+	s.SaidOnce("E", `source "late": namespace "af-jupyter": `+r.URL+`: 401 Unauthorized`)
 
 	for _, fault := range []struct {
 		do   http.HandlerFunc
@@ -78,17 +78,17 @@ func TestRecordedKubernetes(t *testing.T) {
 		}, `its answer (text/plain): key "items": ends too early`},
 	} {
 		r.breakDown("jhub", fault.do)
-		s.until("jupyter_users_source", namespaceOf("af", "jhub"), "up", 0)
-		s.said(`source "af": namespace "jhub": ` + r.URL + ": " + fault.said)
-		s.until("jupyter_users_source", namespaceOf("af", "coffea-casa"), "up", 1)
+		s.Until("jupyter_users_source", namespaceOf("af", "jhub"), harness.Row{"up": 0})
+		s.SaidOnce("E", `source "af": namespace "jhub": `+r.URL+": "+fault.said)
+		s.Until("jupyter_users_source", namespaceOf("af", "coffea-casa"), harness.Row{"up": 1})
 		r.breakDown("jhub", nil)
-		s.until("jupyter_users_source", namespaceOf("af", "jhub"), "up", 1)
+		s.Until("jupyter_users_source", namespaceOf("af", "jhub"), harness.Row{"up": 1})
 	}
 	pid := s.plugin()
 	r.CloseClientConnections()
 	r.Close()
-	s.until("jupyter_users_source", namespaceOf("af", "coffea-casa"), "up", 0)
-	s.said(`source "af": namespace "coffea-casa": ` + r.URL + ": dial tcp " + strings.TrimPrefix(r.URL, "https://") + ": connect: connection refused")
+	s.Until("jupyter_users_source", namespaceOf("af", "coffea-casa"), harness.Row{"up": 0})
+	s.SaidOnce("E", `source "af": namespace "coffea-casa": `+r.URL+": dial tcp "+strings.TrimPrefix(r.URL, "https://")+": connect: connection refused")
 	require.Equal(t, map[int64]bool{2: true}, s.values("users", namespaceOf("af", "jhub")))
 	require.Equal(t, map[int64]bool{3: true}, s.values("users", namespaceOf("af", "af-jupyter")))
 	require.Equal(t, map[int64]bool{0: true}, s.values("users", namespaceOf("af", "idle")))
@@ -96,8 +96,8 @@ func TestRecordedKubernetes(t *testing.T) {
 	require.Empty(t, s.values("users", namespaceOf("late", "af-jupyter")))
 	require.Empty(t, r.unknown, "requests that no real API server was asked")
 	require.Equal(t, pid, s.plugin(), "it has run all the time")
-	require.NotContains(t, s.tg.Log(), "token-of-telegraf")
-	s.tg.Stop()
+	require.NotContains(t, s.Telegraf.Log(), "token-of-telegraf")
+	s.Telegraf.Stop()
 }
 
 // The cost of 1,000 pods, each as a real API server sent one.
@@ -131,7 +131,7 @@ func TestCostOf1000Pods(t *testing.T) {
 	tags := namespaceOf("kubernetes", "coffea-casa")
 	require.Equal(t, int64(pods), s.last("jupyter_users", tags).Int64(t, "users"))
 	s.requireCheap(tags)
-	s.tg.Stop()
+	s.Telegraf.Stop()
 }
 
 // recordedItem gives the first pod of a recorded answer.

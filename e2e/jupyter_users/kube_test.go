@@ -121,38 +121,38 @@ func TestKube(t *testing.T) {
 	require.Equal(t, int64(0), row.Int64(t, "servers"))
 	require.NotNil(t, row["user_list"])
 	require.Empty(t, row["user_list"])
-	s.until("jupyter_users_source", of("token", "forbidden"), "up", 0)
-	s.said(`source "token": namespace "forbidden": ` + k.URL + `: 403 Forbidden: pods is forbidden: User "system:serviceaccount:af-jupyter:telegraf" ` +
+	s.Until("jupyter_users_source", of("token", "forbidden"), harness.Row{"up": 0})
+	s.SaidOnce("E", `source "token": namespace "forbidden": `+k.URL+`: 403 Forbidden: pods is forbidden: User "system:serviceaccount:af-jupyter:telegraf" `+
 		`cannot list resource "pods" in API group "" in the namespace "forbidden"`)
-	s.said(`source "certificate": namespace "af-jupyter": ` + k.URL + `: 403 Forbidden: pods is forbidden: User "certified" cannot list`)
-	require.Equal(t, map[string]string{"users": "integer", "servers": "integer", "user_list": "string", "users_unlisted": "integer"}, s.db.FieldTypes(database, "jupyter_users"))
+	s.SaidOnce("E", `source "certificate": namespace "af-jupyter": `+k.URL+`: 403 Forbidden: pods is forbidden: User "certified" cannot list`)
+	require.Equal(t, map[string]string{"users": "integer", "servers": "integer", "user_list": "string", "users_unlisted": "integer"}, s.DB.FieldTypes(database, "jupyter_users"))
 	s.requireCheap(of("token", "coffea-casa"))
 
 	// A token that ends while it is used, and its successor in the same file.
 	writeToken(t, tokenFile, k.TokenUntil("af-jupyter", "telegraf", time.Now().Add(-50*time.Second)))
-	s.until("jupyter_users_source", of("token", "af-jupyter"), "up", 1)
-	s.until("jupyter_users_source", of("token", "af-jupyter"), "up", 0)
-	s.said(`source "token": namespace "af-jupyter": ` + k.URL + `: 401 Unauthorized`)
-	s.until("jupyter_users_source", of("certificate", "coffea-casa"), "up", 1)
+	s.Until("jupyter_users_source", of("token", "af-jupyter"), harness.Row{"up": 1})
+	s.Until("jupyter_users_source", of("token", "af-jupyter"), harness.Row{"up": 0})
+	s.SaidOnce("E", `source "token": namespace "af-jupyter": `+k.URL+`: 401 Unauthorized`)
+	s.Until("jupyter_users_source", of("certificate", "coffea-casa"), harness.Row{"up": 1})
 	writeToken(t, tokenFile, k.Token("af-jupyter", "telegraf"))
-	s.until("jupyter_users", of("token", "af-jupyter"), "users", 3)
+	s.Until("jupyter_users", of("token", "af-jupyter"), harness.Row{"users": 3})
 
 	k.Kill()
-	s.until("jupyter_users_source", of("token", "coffea-casa"), "up", 0)
-	s.until("jupyter_users_source", of("certificate", "coffea-casa"), "up", 0)
-	s.said(`source "certificate": namespace "coffea-casa": ` + k.URL + `: dial tcp ` + strings.TrimPrefix(k.URL, "https://") + `: connect: connection refused`)
+	s.Until("jupyter_users_source", of("token", "coffea-casa"), harness.Row{"up": 0})
+	s.Until("jupyter_users_source", of("certificate", "coffea-casa"), harness.Row{"up": 0})
+	s.SaidOnce("E", `source "certificate": namespace "coffea-casa": `+k.URL+`: dial tcp `+strings.TrimPrefix(k.URL, "https://")+`: connect: connection refused`)
 	k.Restart()
-	s.until("jupyter_users", of("token", "coffea-casa"), "users", 700)
-	s.until("jupyter_users", of("certificate", "coffea-casa"), "users", 700)
+	s.Until("jupyter_users", of("token", "coffea-casa"), harness.Row{"users": 700})
+	s.Until("jupyter_users", of("certificate", "coffea-casa"), harness.Row{"users": 700})
 	k.CreatePods("af-jupyter", owner("g", "grace", "Running"))
-	s.until("jupyter_users", of("token", "af-jupyter"), "users", 4)
+	s.Until("jupyter_users", of("token", "af-jupyter"), harness.Row{"users": 4})
 
 	// Nothing that failed ever looked like a count.
 	require.Equal(t, map[int64]bool{700: true}, s.values("users", of("token", "coffea-casa")))
 	require.Equal(t, map[int64]bool{1000: true}, s.values("servers", of("certificate", "coffea-casa")))
 	require.Equal(t, map[int64]bool{3: true, 4: true}, s.values("users", of("token", "af-jupyter")))
 	require.Empty(t, s.values("users", of("token", "forbidden")))
-	s.tg.Stop()
+	s.Telegraf.Stop()
 }
 
 // recordedPage is how few pods a page has that is recorded.

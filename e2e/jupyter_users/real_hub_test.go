@@ -146,7 +146,7 @@ func TestRealHub(t *testing.T) {
 	}
 	s := watch(t, "[[inputs.jupyter_users]]\nlist_users = true\n"+source("hub", "token-of-telegraf")+source("users-only", "token-of-users-only")+source("nobody", "token-of-nobody"))
 	tags := map[string]string{"source": "hub", "kind": "jupyterhub"}
-	s.until("jupyter_users", tags, "servers", 5)
+	s.Until("jupyter_users", tags, harness.Row{"servers": 5})
 	row := s.last("jupyter_users", tags)
 	require.Equal(t, "alice,jose-perez,slow-stopper,smith%2C jr", row["user_list"])
 	require.Equal(t, int64(4), row.Int64(t, "users"))
@@ -154,17 +154,17 @@ func TestRealHub(t *testing.T) {
 	row = s.last("jupyter_users", map[string]string{"source": "users-only"})
 	require.Equal(t, int64(4), row.Int64(t, "users"))
 	require.Nil(t, row["servers"])
-	s.said(`Source "users-only": the token does not have the scope read:servers: users are counted, servers are not`)
-	s.said(`source "nobody": ` + h.url[:len(h.url)-len("/hub/api")] + `: 403 Forbidden: `)
+	s.SaidOnce("W", `Source "users-only": the token does not have the scope read:servers: users are counted, servers are not`)
+	s.SaidOnce("E", `source "nobody": `+h.url[:len(h.url)-len("/hub/api")]+`: 403 Forbidden: `)
 
 	require.NoError(t, os.WriteFile(hold, nil, 0o600))
 	h.do(http.MethodDelete, server("slow-stopper", ""), "")
-	s.until("jupyter_users", tags, "users", 3)
+	s.Until("jupyter_users", tags, harness.Row{"users": 3})
 	h.do(http.MethodPost, server("slow-starter", ""), "")
-	s.until("jupyter_users", tags, "users", 4)
+	s.Until("jupyter_users", tags, harness.Row{"users": 4})
 	require.Equal(t, "alice,jose-perez,slow-starter,smith%2C jr", s.last("jupyter_users", tags)["user_list"])
 	require.NoError(t, os.Remove(hold))
 	h.do(http.MethodDelete, server("alice", "gpu"), "")
-	s.until("jupyter_users", tags, "servers", 4)
-	s.tg.Stop()
+	s.Until("jupyter_users", tags, harness.Row{"servers": 4})
+	s.Telegraf.Stop()
 }

@@ -44,69 +44,35 @@ const telegrafConfiguration = `
 
 // site is a Telegraf with our plugin, and the database that it reports to.
 type site struct {
-	t  testing.TB
-	db *harness.InfluxDB
-	tg *harness.Telegraf
+	harness.Reports
+	t testing.TB
 }
 
 // watch starts a database, and Telegraf with the plugin's configuration.
 func watch(t testing.TB, configuration string) *site {
 	t.Helper()
-	s := &site{t: t, db: harness.StartInfluxDB(t)}
-	s.db.CreateDatabase(database)
+	s := &site{t: t, Reports: harness.Reports{
+		DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.jupyter_users", Patience: patience,
+	}}
+	s.DB.CreateDatabase(database)
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "jupyter_users.conf"), []byte(configuration), 0o600))
 	bin := harness.Build(t, "./cmd/jupyter_users")
-	s.tg = harness.StartTelegraf(t, folder, fmt.Sprintf(telegrafConfiguration, filepath.Join(bin, "jupyter_users"), s.db.URL, database))
+	s.Telegraf = harness.StartTelegraf(t, folder, fmt.Sprintf(telegrafConfiguration, filepath.Join(bin, "jupyter_users"), s.DB.URL, database))
 	return s
-}
-
-// try gives the latest point of a measurement that was gathered after a time.
-func (s *site) try(after time.Time, measurement string, tags map[string]string) (harness.Row, error) {
-	s.t.Helper()
-	series := s.db.Query(database, fmt.Sprintf("SELECT * FROM %q WHERE time > %d AND %s ORDER BY time DESC LIMIT 1", measurement, after.UnixNano(), conditions(tags)))
-	if len(series) == 0 {
-		return nil, fmt.Errorf("no %s with %v after %s", measurement, tags, after)
-	}
-	return series[0].Rows[0], nil
 }
 
 // last waits for a point of a measurement that is gathered from now on.
 func (s *site) last(measurement string, tags map[string]string) harness.Row {
 	s.t.Helper()
-	after := time.Now()
-	var row harness.Row
-	harness.Eventually(s.t, patience, func() (err error) {
-		row, err = s.try(after, measurement, tags)
-		return err
-	})
-	return row
-}
-
-// until waits until the latest point of a measurement has a value in a field.
-func (s *site) until(measurement string, tags map[string]string, field string, want int64) {
-	s.t.Helper()
-	after := time.Now()
-	harness.Eventually(s.t, patience, func() error {
-		row, err := s.try(after, measurement, tags)
-		if err != nil {
-			return err
-		}
-		if row[field] == nil {
-			return fmt.Errorf("%s %v has no %s", measurement, tags, field)
-		}
-		if got := row.Int64(s.t, field); got != want {
-			return fmt.Errorf("%s %v %s is %d, not %d", measurement, tags, field, got, want)
-		}
-		return nil
-	})
+	return s.Last(time.Now(), measurement, tags)
 }
 
 // values gives all values that a field of jupyter_users ever had.
 func (s *site) values(field string, tags map[string]string) map[int64]bool {
 	s.t.Helper()
 	found := make(map[int64]bool)
-	for _, series := range s.db.Query(database, fmt.Sprintf("SELECT %q FROM jupyter_users WHERE %s", field, conditions(tags))) {
+	for _, series := range s.DB.Query(database, fmt.Sprintf("SELECT %q FROM jupyter_users WHERE %s", field, conditions(tags))) {
 		for _, row := range series.Rows {
 			found[row.Int64(s.t, field)] = true
 		}
@@ -123,42 +89,10 @@ func conditions(tags map[string]string) string {
 	return strings.Join(all, " AND ")
 }
 
-// complaints gives the errors and warnings of our plugin in Telegraf's log.
-func (s *site) complaints() []string {
-	var said []string
-	for _, level := range []string{"E!", "W!"} {
-		for _, line := range s.tg.Lines(level + " [inputs.execd] [inputs.jupyter_users] ") {
-			_, text, _ := strings.Cut(line, "[inputs.jupyter_users] ")
-			said = append(said, text)
-		}
-	}
-	return said
-}
-
-// said waits until our plugin has said something that contains a text, and requires that this was once.
-func (s *site) said(want string) {
-	s.t.Helper()
-	harness.Eventually(s.t, patience, func() error {
-		n := 0
-		for _, text := range s.complaints() {
-			if strings.Contains(text, want) {
-				n++
-			}
-		}
-		if n > 1 {
-			s.t.Fatalf("%q was said %d times: %q", want, n, s.complaints())
-		}
-		if n == 0 {
-			return fmt.Errorf("%q was not said, but %q", want, s.complaints())
-		}
-		return nil
-	})
-}
-
 // plugin gives the id of our plugin's process.
 func (s *site) plugin() int {
 	s.t.Helper()
-	return s.tg.Child("jupyter_users.conf")
+	return s.Telegraf.Child("jupyter_users.conf")
 }
 
 // requireCheap requires the figures that the plugin is to keep to, while it gathers 1,000 pods or users again and again.
@@ -184,7 +118,7 @@ func (s *site) requireCheap(tags map[string]string) {
 // points counts the gathers that have reached the database.
 func (s *site) points(tags map[string]string) int {
 	s.t.Helper()
-	series := s.db.Query(database, `SELECT COUNT("users") FROM jupyter_users WHERE `+conditions(tags))
+	series := s.DB.Query(database, `SELECT COUNT("users") FROM jupyter_users WHERE `+conditions(tags))
 	if len(series) == 0 {
 		return 0
 	}

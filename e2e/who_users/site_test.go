@@ -52,16 +52,16 @@ func TestMain(m *testing.M) {
 // site is a login node that Telegraf and our plugin watch, and the database that they report to.
 type site struct {
 	*harness.LoginNode
-	t  testing.TB
-	db *harness.InfluxDB
-	tg *harness.Telegraf
+	harness.Reports
+	t testing.TB
 }
 
 // newSite starts a login node and a database.
 func newSite(t testing.TB, options harness.LoginOptions) *site {
 	t.Helper()
-	s := &site{t: t, LoginNode: harness.StartLoginNode(t, options), db: harness.StartInfluxDB(t)}
-	s.db.CreateDatabase(database)
+	s := &site{t: t, LoginNode: harness.StartLoginNode(t, options)}
+	s.Reports = harness.Reports{DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.who_users", Patience: patience}
+	s.DB.CreateDatabase(database)
 	return s
 }
 
@@ -75,43 +75,7 @@ func (s *site) watch(tables ...string) {
 	require.NoError(s.t, os.WriteFile(s.Path("who_users.conf"), []byte(configuration.String()), 0o600))
 	bin := harness.Build(s.t, "./cmd/who_users")
 	tool := s.Tool(filepath.Join(bin, "who_users"))
-	s.tg = harness.StartTelegraf(s.t, s.t.TempDir(), fmt.Sprintf(telegrafConfiguration, tool, s.db.URL, database))
-}
-
-// last gives the latest point of a measurement that was gathered after a time, and has all of the tags.
-func (s *site) last(after time.Time, measurement, where string) (harness.Row, error) {
-	s.t.Helper()
-	if where != "" {
-		where = " AND " + where
-	}
-	series := s.db.Query(database, fmt.Sprintf("SELECT * FROM %q WHERE time > %d%s ORDER BY time DESC LIMIT 1", measurement, after.UnixNano(), where))
-	if len(series) == 0 {
-		return nil, fmt.Errorf("no %s after %s", measurement, after)
-	}
-	return series[0].Rows[0], nil
-}
-
-// until waits until a point that is gathered from now on has these fields: integers, strings, or nil for one that is not
-// there.
-func (s *site) until(measurement, where string, want map[string]any) {
-	s.t.Helper()
-	after := time.Now()
-	harness.Eventually(s.t, patience, func() error {
-		row, err := s.last(after, measurement, where)
-		if err != nil {
-			return err
-		}
-		for field, value := range want {
-			if number, ok := value.(int); ok && row[field] != nil {
-				if got := row.Int64(s.t, field); got != int64(number) {
-					return fmt.Errorf("%s: %s is %d, not %d: %v", measurement, field, got, number, row)
-				}
-			} else if row[field] != value {
-				return fmt.Errorf("%s: %s is %v, not %v: %v", measurement, field, row[field], value, row)
-			}
-		}
-		return nil
-	})
+	s.Telegraf = harness.StartTelegraf(s.t, s.t.TempDir(), fmt.Sprintf(telegrafConfiguration, tool, s.DB.URL, database))
 }
 
 // none requires that the plugin gathers and tells nothing of users.
@@ -120,20 +84,8 @@ func (s *site) none() {
 	after := time.Now()
 	for range 3 {
 		begin := time.Now()
-		harness.Eventually(s.t, patience, func() error {
-			_, err := s.last(begin, "who_users_self", "")
-			return err
-		})
+		s.Last(begin, "who_users_self", nil)
 	}
-	_, err := s.last(after, "who_users", "")
+	_, err := s.Latest(after, "who_users", nil)
 	require.Error(s.t, err, "there is a point")
-}
-
-// said waits until our plugin has said something at a level, and requires that this was once.
-func (s *site) said(level, want string) {
-	s.t.Helper()
-	want = level + "! [inputs.execd] [inputs.who_users] " + want
-	s.tg.WaitLines(1, want, patience)
-	lines := s.tg.Lines(want)
-	require.Len(s.t, lines, 1)
 }

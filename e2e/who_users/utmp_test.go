@@ -47,24 +47,24 @@ exclude_users = ["root"]
 		}
 		return err
 	})
-	const site = `"view" = ''`
-	s.until("who_users", site, map[string]any{
+	site := map[string]string{"view": ""}
+	s.Until("who_users", site, harness.Row{
 		"users": 2, "sessions": 3, "remote_sessions": 3, "local_sessions": 0, "idle_sessions": 0, "user_list": "alice,carol", "users_unlisted": 0,
 		"users_recent": 3, "user_list_recent": "alice,bob,carol",
 	})
-	s.until("who_users", `"view" = 'atlas'`, map[string]any{"users": 1, "sessions": 2, "user_list": "carol"})
-	s.until("who_users_self", site, map[string]any{"up": 1, "method": "utmp", "errors": 0, "stale_rows": 0, "refused_records": 0})
-	s.said("W", `Option groups: nobody knows ["nosuchgroup"]`)
+	s.Until("who_users", map[string]string{"view": "atlas"}, harness.Row{"users": 1, "sessions": 2, "user_list": "carol"})
+	s.Until("who_users_self", site, harness.Row{"up": 1, "method": "utmp", "errors": 0, "stale_rows": 0, "refused_records": 0})
+	s.SaidOnce("W", `Option groups: nobody knows ["nosuchgroup"]`)
 
 	carol.Kill()
-	s.until("who_users", site, map[string]any{"users": 2, "sessions": 2, "user_list": "alice,carol"})
-	s.until("who_users_self", site, map[string]any{"stale_rows": 1})
+	s.Until("who_users", site, harness.Row{"users": 2, "sessions": 2, "user_list": "alice,carol"})
+	s.Until("who_users_self", site, harness.Row{"stale_rows": 1})
 	alice.Logout()
-	s.until("who_users", site, map[string]any{"users": 1, "sessions": 1, "user_list": "carol", "user_list_recent": "alice,bob,carol"})
+	s.Until("who_users", site, harness.Row{"users": 1, "sessions": 1, "user_list": "carol", "user_list_recent": "alice,bob,carol"})
 
 	// Each session is one point, however often it was emitted.
 	harness.Eventually(t, patience, func() error {
-		rows := s.db.Query(database, `SELECT * FROM "who_session"`)
+		rows := s.DB.Query(database, `SELECT * FROM "who_session"`)
 		if len(rows) != 1 || len(rows[0].Rows) != 3 {
 			return fmt.Errorf("not three points: %v", rows)
 		}
@@ -82,8 +82,8 @@ exclude_users = ["root"]
 		}
 		return nil
 	})
-	require.Empty(t, s.tg.Lines("E! "))
-	s.tg.Stop()
+	require.Empty(t, s.Telegraf.Lines("E! "))
+	s.Telegraf.Stop()
 }
 
 // login makes a record as utmp(5) has it on amd64.
@@ -114,28 +114,28 @@ func TestHostileUtmp(t *testing.T) {
 		login(1<<30, "tty7", "gone", ""), ff, make([]byte, 384), []byte("half a record"),
 	)
 	s.watch("method = \"utmp\"\nlist_users = true\nsession_rows = true")
-	s.until("who_users", "", map[string]any{"users": 3, "sessions": 3, "remote_sessions": 1, "local_sessions": 2, "user_list": `HPC\100%25,bob,smith%2C jane`})
-	s.until("who_users_self", "", map[string]any{"up": 1, "stale_rows": 1, "refused_records": 6})
-	s.said("W", "6 records of utmp can't be read and are left out")
+	s.Until("who_users", nil, harness.Row{"users": 3, "sessions": 3, "remote_sessions": 1, "local_sessions": 2, "user_list": `HPC\100%25,bob,smith%2C jane`})
+	s.Until("who_users_self", nil, harness.Row{"up": 1, "stale_rows": 1, "refused_records": 6})
+	s.SaidOnce("W", "6 records of utmp can't be read and are left out")
 
 	write(bytes.Repeat(ff, 3000))
-	s.until("who_users_self", "", map[string]any{"up": 0, "method": nil})
+	s.Until("who_users_self", nil, harness.Row{"up": 0, "method": nil})
 	s.none()
-	s.said("E", "reading /run/utmp: none of 3000 records can be read: is it of this kind of machine?")
+	s.SaidOnce("E", "reading /run/utmp: none of 3000 records can be read: is it of this kind of machine?")
 
 	require.NoError(t, os.Remove(s.Path("utmp")))
-	s.until("who_users_self", "", map[string]any{"up": 0, "method": nil})
+	s.Until("who_users_self", nil, harness.Row{"up": 0, "method": nil})
 	s.none()
 	require.NoError(t, syscall.Mkfifo(s.Path("utmp"), 0o600))
-	s.said("E", "reading /run/utmp: not a regular file")
-	s.said("E", "reading /run/utmp: no such file or directory")
+	s.SaidOnce("E", "reading /run/utmp: not a regular file")
+	s.SaidOnce("E", "reading /run/utmp: no such file or directory")
 
 	write()
-	s.until("who_users", "", map[string]any{"users": 0})
+	s.Until("who_users", nil, harness.Row{"users": 0})
 	s.Login("alice", true)
-	s.until("who_users", "", map[string]any{"users": 1, "user_list": "alice"})
-	require.Len(t, s.tg.Lines("E! "), 3)
-	s.tg.Stop()
+	s.Until("who_users", nil, harness.Row{"users": 1, "user_list": "alice"})
+	require.Len(t, s.Telegraf.Lines("E! "), 3)
+	s.Telegraf.Stop()
 }
 
 // Where nobody keeps account of logins, the plugin says so once, and tells nothing. Once somebody does, it does.
@@ -144,17 +144,17 @@ func TestNoUtmp(t *testing.T) {
 	s := newSite(t, harness.LoginOptions{WithoutUtmp: true})
 	s.Login("alice", true)
 	s.watch(`list_users = true`)
-	s.until("who_users_self", "", map[string]any{"errors": 0, "up": nil, "method": nil})
+	s.Until("who_users_self", nil, harness.Row{"errors": 0, "up": nil, "method": nil})
 	s.none()
-	s.said("I", "Nobody keeps account of logins on this host; looking again at each gather (logind: bus /run/dbus/system_bus_socket: "+
+	s.SaidOnce("I", "Nobody keeps account of logins on this host; looking again at each gather (logind: bus /run/dbus/system_bus_socket: "+
 		"no such file or directory; reading /run/utmp: no such file or directory)")
 	require.NoError(t, os.WriteFile(s.Path("utmp"), nil, 0o600))
 	s.Login("bob", true)
-	s.until("who_users", "", map[string]any{"users": 1, "user_list": "bob"})
-	s.said("I", "Sessions are those of utmp")
-	require.Empty(t, s.tg.Lines("E! "))
-	require.Empty(t, s.tg.Lines("W! [inputs.execd]"))
-	s.tg.Stop()
+	s.Until("who_users", nil, harness.Row{"users": 1, "user_list": "bob"})
+	s.SaidOnce("I", "Sessions are those of utmp")
+	require.Empty(t, s.Telegraf.Lines("E! "))
+	require.Empty(t, s.Telegraf.Lines("W! [inputs.execd]"))
+	s.Telegraf.Stop()
 }
 
 // Users that nobody knows are members of nothing, and take nobody with them.
@@ -167,12 +167,12 @@ func TestGroups(t *testing.T) {
 	}, nil), 0o600))
 	s.watch("groups = [\"atlas\"]\nlist_users = true", "groups = [\"atlas\", \"users\"]\nlist_users = true\n[inputs.who_users.tags]\n  of = \"both\"",
 		"exclude_users = [\"svc-*\", \"nobody\"]\norigins = [\"local\"]\nlist_users = true\n[inputs.who_users.tags]\n  of = \"site\"")
-	s.until("who_users", `"of" = ''`, map[string]any{"users": 1, "user_list": "carol"})
-	s.until("who_users", `"of" = 'both'`, map[string]any{"users": 2, "user_list": "alice,carol"})
-	s.until("who_users", `"of" = 'site'`, map[string]any{"users": 2, "user_list": "ghost,smith%2C jane"})
-	require.Empty(t, s.tg.Lines("E! "))
-	require.Empty(t, s.tg.Lines("W! [inputs.execd]"))
-	s.tg.Stop()
+	s.Until("who_users", map[string]string{"of": ""}, harness.Row{"users": 1, "user_list": "carol"})
+	s.Until("who_users", map[string]string{"of": "both"}, harness.Row{"users": 2, "user_list": "alice,carol"})
+	s.Until("who_users", map[string]string{"of": "site"}, harness.Row{"users": 2, "user_list": "ghost,smith%2C jane"})
+	require.Empty(t, s.Telegraf.Lines("E! "))
+	require.Empty(t, s.Telegraf.Lines("W! [inputs.execd]"))
+	s.Telegraf.Stop()
 }
 
 // From a container, the host is where its root folder is mounted: its utmp, its bus and its terminals.
@@ -209,12 +209,12 @@ func TestCommand(t *testing.T) {
 		{"users": 2, "sessions": 3, "remote_sessions": 3, "user_list": "alice,carol", "idle_sessions": 0},
 		{"users": 1, "sessions": 2, "remote_sessions": 2, "user_list": "alice", "idle_sessions": 0},
 	} {
-		s.until("who_users", `"of" = 'who'`, want)
-		s.until("who_users", `"of" = ''`, want)
+		s.Until("who_users", map[string]string{"of": "who"}, want)
+		s.Until("who_users", map[string]string{"of": ""}, want)
 		if want["users"] == 2 {
 			carol.Kill() // who(1) looks at processes, too.
 		}
 	}
-	require.Empty(t, s.tg.Lines("E! "))
-	s.tg.Stop()
+	require.Empty(t, s.Telegraf.Lines("E! "))
+	s.Telegraf.Stop()
 }
