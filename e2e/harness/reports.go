@@ -23,7 +23,7 @@ type Reports struct {
 // has not.
 func (r *Reports) Latest(after time.Time, measurement string, tags map[string]string) (Row, error) {
 	r.DB.t.Helper()
-	where := []string{fmt.Sprintf("time > %d", after.UnixNano())}
+	where := append(make([]string, 0, 1+len(tags)), fmt.Sprintf("time > %d", after.UnixNano()))
 	for name, value := range tags {
 		where = append(where, fmt.Sprintf("%q = '%s'", name, value))
 	}
