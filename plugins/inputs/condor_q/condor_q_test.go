@@ -8,9 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -120,16 +118,7 @@ func (r *rig) gather(folder string, now time.Time) (metrics []telegraf.Metric, e
 	r.t.Helper()
 	r.folder, r.ran = folder, nil
 	r.p.now = func() time.Time { return now }
-	var acc testutil.Accumulator
-	require.NoError(r.t, r.p.Gather(&acc))
-	plugintest.Documented(r.t, acc.GetTelegrafMetrics())
-	for _, m := range acc.GetTelegrafMetrics() {
-		if m.Name() == "condor_q_self" {
-			m.RemoveField("version")
-		}
-		metrics = append(metrics, m)
-	}
-	return metrics, acc.Errors
+	return plugintest.Gather(r.t, r.p)
 }
 
 // then is when the captures were made.
@@ -140,15 +129,9 @@ func TestCases(t *testing.T) {
 		p, ok := plugintest.LoadInput(t, filepath.Join(folder, "telegraf.conf")).(*CondorQ)
 		require.True(t, ok)
 		r := newRig(t, p)
-		for gather := 1; ; gather++ {
-			step := filepath.Join(folder, strconv.Itoa(gather))
-			if _, err := os.Stat(step); err != nil {
-				require.Greater(t, gather, 1, "no gathers in %s", folder)
-				return metrics, errs
-			}
-			more, failed := r.gather(step, then.Add(time.Duration(gather-1)*10*time.Second))
-			metrics, errs = append(metrics, more...), append(errs, failed...)
-		}
+		return plugintest.Steps(t, folder, func(step string, n int) ([]telegraf.Metric, []error) {
+			return r.gather(step, then.Add(time.Duration(n-1)*10*time.Second))
+		})
 	})
 }
 
@@ -187,22 +170,8 @@ func TestSampleConfig(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, []string{"cm1.example.org", "cm2.example.org:9618"}, all.Pools)
 	require.Equal(t, []string{"ProjectName", "JobPrio:integer"}, all.Attributes)
-	// What else is shown is the default.
-	examples := []string{"pools", "schedds", "command_directory", "pseudonym_key", "attributes", "partition_attribute"}
-	want, got := reflect.ValueOf(p).Elem(), reflect.ValueOf(all).Elem()
-	options := 0
-	for i := range want.NumField() {
-		field := want.Type().Field(i)
-		tag := field.Tag.Get("toml")
-		if tag == "" || tag == "-" {
-			continue
-		}
-		options++
-		require.Contains(t, sampleConfig, tag)
-		if !slices.Contains(examples, tag) {
-			require.Equal(t, want.Field(i).Interface(), got.Field(i).Interface(), tag)
-		}
-	}
+	options := plugintest.ShowsDefaults(t, sampleConfig, p, all,
+		"pools", "schedds", "command_directory", "pseudonym_key", "attributes", "partition_attribute")
 	require.Equal(t, 17, options)
 	require.NoError(t, all.Init())
 }

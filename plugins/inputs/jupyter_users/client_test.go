@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"telegraf-hpc/internal/plugintest"
 )
 
 func TestPlainCause(t *testing.T) {
@@ -94,16 +96,16 @@ func TestExpiredCertificate(t *testing.T) {
 	both, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
 	p := withTLS(t, &tls.Config{Certificates: []tls.Certificate{both}, MinVersion: tls.VersionTLS12}, "token: x")
-	_, errs := gather(t, p)
+	_, errs := plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.ErrorContains(t, errs[0], ": its certificate is valid from 2024-01-02 03:04 UTC to 2025-01-02 03:04 UTC only")
-	_, errs = gather(t, p)
+	_, errs = plugintest.Gather(t, p)
 	require.Empty(t, errs)
 }
 
 func TestOldTLS(t *testing.T) {
 	p := withTLS(t, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "token: x")
-	_, errs := gather(t, p)
+	_, errs := plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.ErrorContains(t, errs[0], "protocol version not supported")
 }
@@ -124,7 +126,7 @@ func TestClientCertificate(t *testing.T) {
 		setFile(t, filepath.Join(folder, "cert.pem"), string(certificate))
 		setFile(t, filepath.Join(folder, "key.pem"), string(key))
 		for range 2 {
-			_, errs := gather(t, p)
+			_, errs := plugintest.Gather(t, p)
 			require.Empty(t, errs)
 		}
 	}
@@ -145,7 +147,7 @@ func TestProxyOfKubeconfig(t *testing.T) {
 	p := newPlugin()
 	p.Sources = []*Source{{Namespaces: []string{"jhub"}, Kubeconfig: path}}
 	start(t, p)
-	_, errs := gather(t, p)
+	_, errs := plugintest.Gather(t, p)
 	require.Empty(t, errs)
 	require.Equal(t, "127.0.0.1:1", <-asked)
 }

@@ -104,18 +104,6 @@ func start(t testing.TB, p *JupyterUsers) *testutil.CaptureLogger {
 	return log
 }
 
-// gather gathers once, and gives the metrics without what is another each time.
-func gather(t testing.TB, p *JupyterUsers) (metrics []telegraf.Metric, errs []error) {
-	t.Helper()
-	var acc testutil.Accumulator
-	require.NoError(t, p.Gather(&acc))
-	for _, m := range acc.GetTelegrafMetrics() {
-		m.RemoveField("version")
-		metrics = append(metrics, m)
-	}
-	return metrics, acc.Errors
-}
-
 // then is when the recordings were made.
 var then = time.Unix(1795275000, 0).UTC()
 
@@ -132,7 +120,7 @@ func TestCases(t *testing.T) {
 		}
 		p.now = func() time.Time { return then }
 		start(t, p)
-		metrics, errs = gather(t, p)
+		metrics, errs = plugintest.Gather(t, p)
 		for i, err := range errs {
 			errs[i] = errors.New(strings.ReplaceAll(err.Error(), address.Host, recorded))
 		}
@@ -317,7 +305,7 @@ func TestPages(t *testing.T) {
 	c.page = 2
 	p := onCluster(t, c, "af-jupyter", "coffea-casa", "empty")
 	start(t, p)
-	metrics, errs := gather(t, p)
+	metrics, errs := plugintest.Gather(t, p)
 	require.Empty(t, errs)
 	require.Equal(t, map[string]map[string]any{
 		"af-jupyter":  {"users": int64(3), "servers": int64(5), "user_list": "alice,bob-2dx,carol", "users_unlisted": int64(0)},
@@ -342,7 +330,7 @@ func TestSelectorsAndLabels(t *testing.T) {
 	other.Sources[0].Name, other.Sources[0].Label = "other", "jupyter/user"
 	p.Sources = append(p.Sources, other.Sources...)
 	start(t, p)
-	_, errs := gather(t, p)
+	_, errs := plugintest.Gather(t, p)
 	require.Empty(t, errs)
 	asked := make([]string, 0, len(c.asked))
 	for _, r := range c.asked {
@@ -359,7 +347,7 @@ func TestMaxUsers(t *testing.T) {
 	p := onCluster(t, c, "coffea-casa")
 	p.MaxUsers = 3
 	start(t, p)
-	metrics, _ := gather(t, p)
+	metrics, _ := plugintest.Gather(t, p)
 	require.Equal(t, map[string]any{"users": int64(4), "servers": int64(4), "user_list": "alice,bob,carol", "users_unlisted": int64(1)},
 		fieldsOf(metrics, "jupyter_users")["coffea-casa"])
 }
@@ -369,7 +357,7 @@ func TestPseudonyms(t *testing.T) {
 	p := onCluster(t, c, "coffea-casa")
 	p.Users, p.PseudonymKey = "pseudonym", config.NewSecret([]byte("0123456789abcdef"))
 	start(t, p)
-	metrics, _ := gather(t, p)
+	metrics, _ := plugintest.Gather(t, p)
 	fields := fieldsOf(metrics, "jupyter_users")["coffea-casa"]
 	require.Equal(t, int64(2), fields["users"])
 	require.Regexp(t, `^u[0-9a-f]{12},u[0-9a-f]{12}$`, fields["user_list"])
@@ -377,7 +365,7 @@ func TestPseudonyms(t *testing.T) {
 	p = onCluster(t, c, "coffea-casa")
 	p.Users, p.ListUsers = "none", false
 	start(t, p)
-	metrics, _ = gather(t, p)
+	metrics, _ = plugintest.Gather(t, p)
 	require.Equal(t, map[string]any{"users": int64(2), "servers": int64(2)}, fieldsOf(metrics, "jupyter_users")["coffea-casa"])
 }
 
@@ -398,13 +386,13 @@ func TestExpiredList(t *testing.T) {
 	p := onCluster(t, c, "af-jupyter")
 	start(t, p)
 	gone = 1
-	metrics, errs := gather(t, p)
+	metrics, errs := plugintest.Gather(t, p)
 	require.Empty(t, errs)
 	require.Equal(t, map[string]any{"users": int64(3), "servers": int64(3), "user_list": "alice,bob,carol", "users_unlisted": int64(0)}, fieldsOf(metrics, "jupyter_users")["af-jupyter"])
 	require.Equal(t, int64(4), fieldsOf(metrics, "jupyter_users_source")["af-jupyter"]["requests"])
 
 	gone = 2
-	metrics, errs = gather(t, p)
+	metrics, errs = plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.EqualError(t, errs[0], `source "kubernetes": namespace "af-jupyter": the list expired twice while its pages were read`)
 	require.Empty(t, fieldsOf(metrics, "jupyter_users"))
@@ -419,7 +407,7 @@ func TestPagesWithoutEnd(t *testing.T) {
 	}
 	p := onCluster(t, c, "af-jupyter")
 	start(t, p)
-	metrics, errs := gather(t, p)
+	metrics, errs := plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.EqualError(t, errs[0], `source "kubernetes": namespace "af-jupyter": the next page of the list is the same again`)
 	require.Equal(t, int64(2), fieldsOf(metrics, "jupyter_users_source")["af-jupyter"]["requests"])
@@ -505,7 +493,7 @@ func TestFailures(t *testing.T) {
 					test.do(w, r)
 					return true
 				})
-				metrics, errs := gather(t, p)
+				metrics, errs := plugintest.Gather(t, p)
 				if page == "" {
 					require.Len(t, errs, 1)
 					require.EqualError(t, errs[0], `source "kubernetes": namespace "af-jupyter": `+c.URL+`: `+test.want)
@@ -528,11 +516,11 @@ func TestFailures(t *testing.T) {
 				require.Equal(t, map[string]any{"kubernetes af-jupyter": int64(0), "kubernetes coffea-casa": int64(1), "other af-jupyter": int64(1)}, up)
 			}
 			c.setStep(nil)
-			metrics, errs := gather(t, p)
+			metrics, errs := plugintest.Gather(t, p)
 			require.Empty(t, errs)
 			require.Equal(t, int64(1), fieldsOf(metrics, "jupyter_users_source")["coffea-casa"]["up"])
 			c.setStep(func(w http.ResponseWriter, r *http.Request) bool { test.do(w, r); return true })
-			_, errs = gather(t, p)
+			_, errs = plugintest.Gather(t, p)
 			require.Len(t, errs, 2, "it was well in between")
 			c.setStep(nil)
 		})
@@ -556,7 +544,7 @@ func TestRedirectOnTheHost(t *testing.T) {
 	p := onCluster(t, c, "af-jupyter")
 	p.Sources[0].URL += "/cluster"
 	start(t, p)
-	metrics, errs := gather(t, p)
+	metrics, errs := plugintest.Gather(t, p)
 	require.Empty(t, errs)
 	require.Equal(t, "alice", fieldsOf(metrics, "jupyter_users")["af-jupyter"]["user_list"])
 	require.Equal(t, "Bearer s3cret-token", c.asked[1].Header.Get("Authorization"))
@@ -569,7 +557,7 @@ func TestNoConnection(t *testing.T) {
 	p.Sources[0].TLSCA = ""
 	start(t, p)
 	for i := range 2 {
-		_, errs := gather(t, p)
+		_, errs := plugintest.Gather(t, p)
 		require.Len(t, errs, 1-i)
 		if i == 0 {
 			require.EqualError(t, errs[0], `source "kubernetes": namespace "af-jupyter": `+c.URL+
@@ -577,11 +565,11 @@ func TestNoConnection(t *testing.T) {
 		}
 	}
 	c.Close()
-	_, errs := gather(t, p)
+	_, errs := plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.EqualError(t, errs[0], `source "kubernetes": namespace "af-jupyter": `+c.URL+": dial tcp "+strings.TrimPrefix(c.URL, "https://")+
 		": connect: connection refused")
-	_, errs = gather(t, p)
+	_, errs = plugintest.Gather(t, p)
 	require.Empty(t, errs)
 }
 
@@ -624,7 +612,7 @@ func TestSourcesAtOnce(t *testing.T) {
 		p.Sources = append(p.Sources, s)
 	}
 	start(t, p)
-	metrics, errs := gather(t, p)
+	metrics, errs := plugintest.Gather(t, p)
 	require.Empty(t, errs)
 	require.Len(t, metrics, 4*sources+1)
 }
@@ -649,13 +637,13 @@ func TestInCluster(t *testing.T) {
 	p.getenv = func(name string) string { return environment[name] }
 	start(t, p)
 
-	_, errs := gather(t, p)
+	_, errs := plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.EqualError(t, errs[0], `source "kubernetes": this is no pod of a Kubernetes (KUBERNETES_SERVICE_HOST is not set): set option kubeconfig, or url`)
 
 	environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"] = address.Hostname(), address.Port()
 	folder := filepath.Join(p.root, "var/run/secrets/kubernetes.io/serviceaccount")
-	metrics, errs := gather(t, p)
+	metrics, errs := plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.EqualError(t, errs[0], `source "kubernetes": reading the token: open `+folder+`/token: no such file or directory`)
 	require.Equal(t, map[string]map[string]any{"af-jupyter": {"up": int64(0)}}, fieldsOf(metrics, "jupyter_users_source"))
@@ -676,7 +664,7 @@ func TestInCluster(t *testing.T) {
 		setFile(t, filepath.Join(folder, "token"), step.token)
 		setFile(t, filepath.Join(folder, "ca.crt"), step.ca)
 		c.asked = nil
-		_, errs := gather(t, p)
+		_, errs := plugintest.Gather(t, p)
 		if step.want != "" {
 			require.Len(t, errs, 1)
 			require.EqualError(t, errs[0], step.want)
@@ -694,7 +682,7 @@ func TestNothingHere(t *testing.T) {
 	p.getenv = func(string) string { return "" }
 	log := start(t, p)
 	for range 2 {
-		metrics, errs := gather(t, p)
+		metrics, errs := plugintest.Gather(t, p)
 		require.Empty(t, errs)
 		require.Len(t, metrics, 1)
 		require.Equal(t, "jupyter_users_self", metrics[0].Name())
@@ -711,12 +699,12 @@ func TestKubeconfig(t *testing.T) {
 	p := newPlugin()
 	p.Sources = []*Source{{Namespaces: []string{"jhub"}, Kubeconfig: path}}
 	start(t, p)
-	_, errs := gather(t, p)
+	_, errs := plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.EqualError(t, errs[0], `source "kubernetes": reading the kubeconfig: open `+path+`: no such file or directory`)
 
 	setFile(t, path, kubeconfigOf(kubeServer, "exec: {command: aws}"))
-	_, errs = gather(t, p)
+	_, errs = plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.EqualError(t, errs[0], `source "kubernetes": kubeconfig `+path+`: user "telegraf": key exec: is not supported, as it runs a program of its `+
 		`own at each login: use the token of a service account (kubectl create token), or a client certificate`)
@@ -728,18 +716,18 @@ func TestKubeconfig(t *testing.T) {
 	for _, token := range []string{"one", "two"} {
 		c.asked = nil
 		setFile(t, path, kubeconfigOf(cluster, "token: "+token))
-		_, errs = gather(t, p)
+		_, errs = plugintest.Gather(t, p)
 		require.Empty(t, errs)
 		require.Equal(t, "Bearer "+token, c.asked[0].Header.Get("Authorization"))
 	}
 	setFile(t, path, kubeconfigOf(cluster, "client-certificate: ca.pem, client-key: ca.pem"))
-	_, errs = gather(t, p)
+	_, errs = plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.ErrorContains(t, errs[0], `source "kubernetes": the client certificate in `+folder+`/ca.pem: tls: `)
 	require.NotContains(t, errs[0].Error(), "two")
 
 	setFile(t, path, kubeconfigOf(fmt.Sprintf(`server: %q, certificate-authority: ca.pem, tls-server-name: other.test`, c.URL), ""))
-	_, errs = gather(t, p)
+	_, errs = plugintest.Gather(t, p)
 	require.Len(t, errs, 1)
 	require.ErrorContains(t, errs[0], "x509: certificate is valid for example.com, *.example.com, not other.test")
 }
@@ -752,7 +740,7 @@ func TestKubectlProxy(t *testing.T) {
 	p := newPlugin()
 	p.Sources = []*Source{{Namespaces: []string{"jhub"}, URL: c.URL}}
 	start(t, p)
-	metrics, errs := gather(t, p)
+	metrics, errs := plugintest.Gather(t, p)
 	require.Empty(t, errs)
 	require.Equal(t, map[string]any{"users": int64(1), "servers": int64(1)}, fieldsOf(metrics, "jupyter_users")["jhub"])
 	require.False(t, slices.ContainsFunc(c.asked, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" }))
@@ -771,7 +759,7 @@ func BenchmarkGather1000(b *testing.B) {
 	b.SetBytes(int64(len(page)))
 	b.ReportAllocs()
 	for b.Loop() {
-		metrics, errs := gather(b, p)
+		metrics, errs := plugintest.Gather(b, p)
 		require.Empty(b, errs)
 		require.Equal(b, int64(1000), fieldsOf(metrics, "jupyter_users")["coffea-casa"]["users"])
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -112,16 +111,7 @@ func (r *rig) gather(folder string) (metrics []telegraf.Metric, errs []error) {
 func (r *rig) collect() (metrics []telegraf.Metric, errs []error) {
 	r.t.Helper()
 	r.ran = nil
-	var acc testutil.Accumulator
-	require.NoError(r.t, r.p.Gather(&acc))
-	plugintest.Documented(r.t, acc.GetTelegrafMetrics())
-	for _, m := range acc.GetTelegrafMetrics() {
-		if m.Name() == "slurm_load_self" {
-			m.RemoveField("version")
-		}
-		metrics = append(metrics, m)
-	}
-	return metrics, acc.Errors
+	return plugintest.Gather(r.t, r.p)
 }
 
 func timeOf(path string) (time.Time, bool) {
@@ -143,15 +133,7 @@ func TestCases(t *testing.T) {
 		require.True(t, ok)
 		p.now = func() time.Time { return time.Unix(1795252472, 0).UTC() }
 		r := newRig(t, p)
-		for gather := 1; ; gather++ {
-			step := filepath.Join(folder, strconv.Itoa(gather))
-			if _, err := os.Stat(step); err != nil {
-				require.Greater(t, gather, 1, "no gathers in %s", folder)
-				return metrics, errs
-			}
-			more, failed := r.gather(step)
-			metrics, errs = append(metrics, more...), append(errs, failed...)
-		}
+		return plugintest.Steps(t, folder, func(step string, _ int) ([]telegraf.Metric, []error) { return r.gather(step) })
 	})
 }
 
@@ -172,15 +154,7 @@ func TestSampleConfig(t *testing.T) {
 	all, ok := plugintest.ParseInput(t, plugintest.Uncommented(sampleConfig)).(*SlurmLoad)
 	require.True(t, ok)
 	require.Equal(t, "/opt/slurm/bin", all.CommandDirectory, "the one option that is shown with an example")
-	require.Equal(t, 21, strings.Count(sampleConfig, " = "), "options in sample.conf")
-	// What else is shown is the default.
-	want, got := reflect.ValueOf(p).Elem(), reflect.ValueOf(all).Elem()
-	for i := range want.NumField() {
-		field := want.Type().Field(i)
-		if tag := field.Tag.Get("toml"); tag != "" && tag != "-" && tag != "command_directory" && tag != "pseudonym_key" {
-			require.Equal(t, want.Field(i).Interface(), got.Field(i).Interface(), tag)
-		}
-	}
+	require.Equal(t, 21, plugintest.ShowsDefaults(t, sampleConfig, p, all, "command_directory", "pseudonym_key"))
 }
 
 func TestInitErrors(t *testing.T) {

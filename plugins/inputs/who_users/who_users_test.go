@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -107,15 +106,8 @@ func (r *rig) write(name string, content []byte) {
 // gather gathers once and moves the clock on by ten seconds.
 func (r *rig) gather() (metrics []telegraf.Metric, errs []error) {
 	r.t.Helper()
-	var acc testutil.Accumulator
-	require.NoError(r.t, r.p.Gather(&acc))
-	for _, m := range acc.GetTelegrafMetrics() {
-		if m.Name() == "who_users_self" {
-			m.RemoveField("version")
-		}
-		metrics = append(metrics, m)
-	}
-	for _, err := range acc.Errors {
+	metrics, failed := plugintest.Gather(r.t, r.p)
+	for _, err := range failed {
 		errs = append(errs, errors.New(strings.NewReplacer(r.root, "", r.bus.path, "/bus").Replace(err.Error())))
 	}
 	r.now = r.now.Add(10 * time.Second)
@@ -225,22 +217,7 @@ func TestSampleConfig(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, []string{"atlas"}, all.Groups)
 	require.Equal(t, []string{"root", "gdm*"}, all.ExcludeUsers)
-	// What else is shown is the default.
-	examples := []string{"command", "dbus_address", "groups", "exclude_users", "pseudonym_key"}
-	want, got := reflect.ValueOf(p).Elem(), reflect.ValueOf(all).Elem()
-	options := 0
-	for i := range want.NumField() {
-		field := want.Type().Field(i)
-		tag := field.Tag.Get("toml")
-		if tag == "" || tag == "-" {
-			continue
-		}
-		options++
-		require.Contains(t, sampleConfig, "  # "+tag+" = ")
-		if !slices.Contains(examples, tag) {
-			require.Equal(t, want.Field(i).Interface(), got.Field(i).Interface(), tag)
-		}
-	}
+	options := plugintest.ShowsDefaults(t, sampleConfig, p, all, "command", "dbus_address", "groups", "exclude_users", "pseudonym_key")
 	require.Equal(t, 20, options)
 	require.NoError(t, all.Init())
 }
