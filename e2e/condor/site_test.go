@@ -27,25 +27,6 @@ const (
 	pool = "127.0.0.1"
 )
 
-const telegrafConfiguration = `
-[agent]
-  interval = "1s"
-  flush_interval = "300ms"
-  metric_buffer_limit = 200000
-  omit_hostname = true
-
-[[inputs.execd]]
-  command = [%q, "--config", "condor_q.conf"]
-  signal = "STDIN"
-  restart_delay = "200ms"
-  data_format = "influx"
-
-[[outputs.influxdb]]
-  urls = [%q]
-  database = %q
-  skip_database_creation = true
-`
-
 // site is a pool that Telegraf and our plugin watch, and the database that they report to.
 type site struct {
 	harness.Reports
@@ -78,7 +59,8 @@ func (s *site) watch(tables ...string) {
 	}
 	require.NoError(s.t, os.WriteFile(filepath.Join(folder, "condor_q.conf"), []byte(configuration.String()), 0o600))
 	bin := harness.Build(s.t, "./cmd/condor_q")
-	s.Telegraf = harness.StartTelegraf(s.t, folder, fmt.Sprintf(telegrafConfiguration, filepath.Join(bin, "condor_q"), s.DB.URL, database))
+	s.Telegraf = harness.StartTelegraf(s.t, folder,
+		s.DB.Input(database, filepath.Join(bin, "condor_q"), "condor_q.conf", `interval = "1s"`, "omit_hostname = true"))
 }
 
 // killPlugin kills our plugin. What it gives waits until Telegraf has started it again.

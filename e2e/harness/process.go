@@ -23,14 +23,14 @@ type process struct {
 	t    testing.TB
 	name string
 	cmd  *exec.Cmd
-	log  *buffer
+	log  *Buffer
 	done chan struct{} // Closed once the process has been waited for.
 }
 
 // start starts a program in a folder, with its standard output and error together in the process's log.
 func start(t testing.TB, folder, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: filepath.Base(name), cmd: exec.Command(name, args...), log: &buffer{}, done: make(chan struct{})}
+	p := &process{t: t, name: filepath.Base(name), cmd: exec.Command(name, args...), log: &Buffer{}, done: make(chan struct{})}
 	p.cmd.Dir = folder
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -163,19 +163,19 @@ func children(parent int, commandLine string) ([]int, error) {
 	return pids, nil
 }
 
-// buffer keeps what is written to it. It may be read while it grows.
-type buffer struct {
+// Buffer keeps what is written to it. It may be read while it grows.
+type Buffer struct {
 	mu      sync.Mutex
 	content bytes.Buffer
 }
 
-func (b *buffer) Write(p []byte) (int, error) {
+func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.content.Write(p)
 }
 
-func (b *buffer) String() string {
+func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.content.String()

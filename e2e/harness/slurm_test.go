@@ -113,7 +113,7 @@ func TestSlurmLeavesNothing(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSlurmLeavesNothing$", "-test.v")
 			cmd.Env = append(os.Environ(), "HARNESS_TEST_STAYS="+stays, "TMPDIR="+t.TempDir())
-			var log buffer
+			var log Buffer
 			cmd.Stdout = &log
 			require.NoError(t, cmd.Start())
 			var space string

@@ -21,6 +21,31 @@ type Telegraf struct {
 	Folder string
 }
 
+// inputConfiguration takes options of [agent], the plugin's command and configuration, and where metrics go.
+const inputConfiguration = `
+[agent]
+  flush_interval = "200ms"
+  metric_buffer_limit = 200000
+  %s
+
+[[inputs.execd]]
+  command = [%q, "--config", %q]
+  signal = "STDIN"
+  restart_delay = "200ms"
+  data_format = "influx"
+
+[[outputs.influxdb]]
+  urls = [%q]
+  database = %q
+  skip_database_creation = true
+`
+
+// Input gives the configuration of a Telegraf that runs an input of ours and writes to a database, soon. agent are further
+// options of its table [agent].
+func (db *InfluxDB) Input(database, program, configuration string, agent ...string) string {
+	return fmt.Sprintf(inputConfiguration, strings.Join(agent, "\n  "), program, configuration, db.URL, database)
+}
+
 // StartTelegraf starts the stock Telegraf in a folder, with a configuration that is written there.
 func StartTelegraf(t testing.TB, folder, configuration string, flags ...string) *Telegraf {
 	t.Helper()

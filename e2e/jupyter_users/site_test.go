@@ -24,24 +24,6 @@ const (
 	patience = 2 * time.Minute
 )
 
-const telegrafConfiguration = `
-[agent]
-  interval = "500ms"
-  flush_interval = "200ms"
-  omit_hostname = true
-
-[[inputs.execd]]
-  command = [%q, "--config", "jupyter_users.conf"]
-  signal = "STDIN"
-  restart_delay = "200ms"
-  data_format = "influx"
-
-[[outputs.influxdb]]
-  urls = [%q]
-  database = %q
-  skip_database_creation = true
-`
-
 // site is a Telegraf with our plugin, and the database that it reports to.
 type site struct {
 	harness.Reports
@@ -58,7 +40,8 @@ func watch(t testing.TB, configuration string) *site {
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "jupyter_users.conf"), []byte(configuration), 0o600))
 	bin := harness.Build(t, "./cmd/jupyter_users")
-	s.Telegraf = harness.StartTelegraf(t, folder, fmt.Sprintf(telegrafConfiguration, filepath.Join(bin, "jupyter_users"), s.DB.URL, database))
+	s.Telegraf = harness.StartTelegraf(t, folder,
+		s.DB.Input(database, filepath.Join(bin, "jupyter_users"), "jupyter_users.conf", `interval = "500ms"`, "omit_hostname = true"))
 	return s
 }
 

@@ -21,25 +21,6 @@ const (
 	patience = 2 * time.Minute
 )
 
-const telegrafConfiguration = `
-[agent]
-  interval = %q
-  flush_interval = "300ms"
-  metric_buffer_limit = 200000
-  hostname = %q
-
-[[inputs.execd]]
-  command = [%q, "--config", %q]
-  signal = "STDIN"
-  restart_delay = "200ms"
-  data_format = "influx"
-
-[[outputs.influxdb]]
-  urls = [%q]
-  database = %q
-  skip_database_creation = true
-`
-
 // site is a file server with Telegraf and our plugin, and the database that it reports to.
 type site struct {
 	t      testing.TB
@@ -86,8 +67,8 @@ func (s *site) write(name, text string) {
 }
 
 func (s *site) configuration() string {
-	return fmt.Sprintf(telegrafConfiguration, s.interval, s.host, filepath.Join(s.bin, "lustre_jobstats"),
-		s.path("lustre_jobstats.conf"), s.db.URL, database) + s.more
+	return s.db.Input(database, filepath.Join(s.bin, "lustre_jobstats"), s.path("lustre_jobstats.conf"),
+		fmt.Sprintf("interval = %q", s.interval), fmt.Sprintf("hostname = %q", s.host)) + s.more
 }
 
 // start starts Telegraf, for the first time or again. What an earlier one had not written out may be lost, points of

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -89,25 +88,7 @@ type child struct {
 	pid    int
 	stdin  io.Writer
 	lines  chan string
-	stderr *buffer
-}
-
-// buffer collects what a program says.
-type buffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	stderr *harness.Buffer
 }
 
 // startChild starts a program; with a setup, which is a shell's, in mounts of its own.
@@ -119,7 +100,7 @@ func startChild(t testing.TB, setup string, command ...string) *child {
 	}
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr := new(buffer)
+	stderr := new(harness.Buffer)
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)

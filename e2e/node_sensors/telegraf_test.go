@@ -18,24 +18,6 @@ import (
 	"telegraf-hpc/e2e/harness"
 )
 
-const telegrafConfiguration = `
-[agent]
-  interval = "1s"
-  flush_interval = "300ms"
-  omit_hostname = true
-
-[[inputs.execd]]
-  command = [%q, "--config", "node_sensors.conf"]
-  signal = "STDIN"
-  restart_delay = "200ms"
-  data_format = "influx"
-
-[[outputs.influxdb]]
-  urls = [%q]
-  database = "node"
-  skip_database_creation = true
-`
-
 // documented gives the types of the fields of each measurement, as --list tells them.
 func documented(t *testing.T) map[string]map[string]string {
 	t.Helper()
@@ -112,7 +94,7 @@ func TestUnderTelegraf(t *testing.T) {
     nvidia_smi = %q
 `, strings.ReplaceAll(fmt.Sprintf("%q", names), " ", ", "), root, fakeSMI(t, 101))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "node_sensors.conf"), []byte(configuration), 0o600))
-	tg := harness.StartTelegraf(t, folder, fmt.Sprintf(telegrafConfiguration, program(t), db.URL))
+	tg := harness.StartTelegraf(t, folder, db.Input("node", program(t), "node_sensors.conf", `interval = "1s"`, "omit_hostname = true"))
 	want["node_sensors_self"] = map[string]string{
 		"sensors": "integer", "errors": "integer", "hung": "integer", "gather_seconds": "float", "version": "string",
 	}

@@ -22,27 +22,6 @@ const (
 	patience = 2 * time.Minute
 )
 
-// The interval is shorter than a site's, so that a test need not wait. On a busy machine a gather may take longer: then
-// the plugin leaves one out, and says so.
-const telegrafConfiguration = `
-[agent]
-  interval = "2s"
-  flush_interval = "300ms"
-  metric_buffer_limit = 200000
-  hostname = "head"
-
-[[inputs.execd]]
-  command = [%q, "--config", %q]
-  signal = "STDIN"
-  restart_delay = "200ms"
-  data_format = "influx"
-
-[[outputs.influxdb]]
-  urls = [%q]
-  database = %q
-  skip_database_creation = true
-`
-
 // site is a head node with Telegraf and our plugin, a cluster, and the database that it reports to.
 type site struct {
 	t      testing.TB
@@ -77,8 +56,10 @@ func (s *site) pluginConfig() string { return filepath.Join(s.folder, "slurm_loa
 
 func (s *site) start() {
 	s.t.Helper()
-	text := fmt.Sprintf(telegrafConfiguration, filepath.Join(s.bin, "slurm_load"), s.pluginConfig(), s.db.URL, database) + s.more
-	s.tg = harness.StartTelegraf(s.t, s.folder, text)
+	// The interval is shorter than a site's, so that a test need not wait. On a busy machine a gather may take longer: then
+	// the plugin leaves one out, and says so.
+	text := s.db.Input(database, filepath.Join(s.bin, "slurm_load"), s.pluginConfig(), `interval = "2s"`, `hostname = "head"`)
+	s.tg = harness.StartTelegraf(s.t, s.folder, text+s.more)
 }
 
 // atEachGather asks for the groups with an interval of their own as often as for the others.

@@ -22,24 +22,6 @@ const (
 	patience = 2 * time.Minute
 )
 
-const telegrafConfiguration = `
-[agent]
-  interval = "500ms"
-  flush_interval = "200ms"
-  omit_hostname = true
-
-[[inputs.execd]]
-  command = [%q, "--config", "/run/who_users.conf"]
-  signal = "STDIN"
-  restart_delay = "200ms"
-  data_format = "influx"
-
-[[outputs.influxdb]]
-  urls = [%q]
-  database = %q
-  skip_database_creation = true
-`
-
 // TestMain lets more tests run side by side than there are CPUs: they wait most of the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -75,7 +57,8 @@ func (s *site) watch(tables ...string) {
 	require.NoError(s.t, os.WriteFile(s.Path("who_users.conf"), []byte(configuration.String()), 0o600))
 	bin := harness.Build(s.t, "./cmd/who_users")
 	tool := s.Tool(filepath.Join(bin, "who_users"))
-	s.Telegraf = harness.StartTelegraf(s.t, s.t.TempDir(), fmt.Sprintf(telegrafConfiguration, tool, s.DB.URL, database))
+	s.Telegraf = harness.StartTelegraf(s.t, s.t.TempDir(),
+		s.DB.Input(database, tool, "/run/who_users.conf", `interval = "500ms"`, "omit_hostname = true"))
 }
 
 // none requires that the plugin gathers and tells nothing of users.
