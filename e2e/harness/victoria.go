@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +73,30 @@ func (v *VictoriaMetrics) Export(selector string) []VictoriaSeries {
 		}
 		return lines.Err()
 	}))
+	return all
+}
+
+// Query asks a question of PromQL, or MetricsQL, as of a time: a series has the one point that it gives.
+func (v *VictoriaMetrics) Query(question string, at time.Time) []VictoriaSeries {
+	v.t.Helper()
+	var answer struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string
+				Value  [2]json.RawMessage // the second, and the value as a text
+			}
+		}
+	}
+	ask := url.Values{"query": {question}, "time": {strconv.FormatInt(at.Unix(), 10)}}
+	require.NoError(v.t, v.get("/api/v1/query?"+ask.Encode(), func(r io.Reader) error {
+		return json.NewDecoder(r).Decode(&answer)
+	}))
+	all := make([]VictoriaSeries, 0, len(answer.Data.Result))
+	for _, one := range answer.Data.Result {
+		value, err := strconv.ParseFloat(strings.Trim(string(one.Value[1]), `"`), 64)
+		require.NoError(v.t, err)
+		all = append(all, VictoriaSeries{Metric: one.Metric, Values: []float64{value}, Timestamps: []int64{at.Unix() * 1000}})
+	}
 	return all
 }
 
