@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,11 +21,11 @@ import (
 func configCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "config",
-		Usage: "write the configuration of a host by its role",
+		Usage: "write the configuration of a host by its roles",
 		Description: "Prints the file for telegraf.d, from what the host has (see doctor); with --plugin, the file of one of the programs that\n" +
 			"it runs; with --out, writes all of them below a folder, such as /etc/telegraf.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "role", Required: true, Usage: "`ROLE` of the host: " + strings.Join(roles.Names(), ", ")},
+			&cli.StringSliceFlag{Name: "role", Required: true, Usage: "`ROLE` of the host: " + strings.Join(roles.Names(), ", ") + "; may be given again"},
 			&cli.StringSliceFlag{Name: "output", Usage: "where metrics go: `NAME[=ADDRESS]` of file, influxdb, influxdb_v2, graphite, af_https"},
 			&cli.StringFlag{Name: "central", Usage: "`URL` of the central Telegraf, which sums over file servers and knows the jobs"},
 			&cli.StringFlag{Name: "plugin", Usage: "print the configuration of the program `NAME`"},
@@ -55,7 +56,7 @@ func runConfig(c *cli.Context) error {
 	}
 	report := doctor.NewHost(c.Path("root"), version.String()).Examine(c.Context)
 	result, err := roles.Make(roles.Request{
-		Role: c.String("role"), Facts: report.Facts, Outputs: c.StringSlice("output"), Central: c.String("central"),
+		Roles: c.StringSlice("role"), Facts: report.Facts, Outputs: c.StringSlice("output"), Central: c.String("central"),
 		Certificate: c.Path("certificate"), Key: c.Path("key"),
 		Programs: c.Path("programs"), Configurations: folder,
 	})
@@ -70,8 +71,14 @@ func runConfig(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if main := filepath.Join(folder, "telegraf.conf"); c.Path("out") != "" && exists(main) {
-		result.Notes = append(result.Notes, main+" is read as well: telegraf-hpc doctor tells what stands in both")
+	if c.Path("out") != "" {
+		others, err := beside(folder, result.Files[0].Name)
+		if err != nil {
+			return err
+		}
+		for _, other := range others {
+			result.Notes = append(result.Notes, other+" is read as well: telegraf-hpc doctor tells what stands in both")
+		}
 	}
 	for _, note := range result.Notes {
 		fmt.Fprintln(c.App.ErrWriter, "telegraf-hpc:", note)
@@ -79,9 +86,16 @@ func runConfig(c *cli.Context) error {
 	return nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// beside gives the files that Telegraf reads besides one: its own, and what config has written before.
+func beside(folder, name string) (others []string, err error) {
+	for _, pattern := range []string{"telegraf.conf", "telegraf.d/hpc-*.conf"} {
+		found, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, found...)
+	}
+	return slices.DeleteFunc(others, func(path string) bool { return path == filepath.Join(folder, name) }), nil
 }
 
 // writeFiles writes files below a folder and tells of each.

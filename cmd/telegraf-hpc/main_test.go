@@ -119,6 +119,23 @@ func TestConfigOut(t *testing.T) {
 	require.Equal(t, "everything is there already\n", stdout)
 }
 
+// A host of several roles has one file, whatever order they are named in; one of an earlier call is named.
+func TestConfigOfSeveralRoles(t *testing.T) {
+	folder := t.TempDir()
+	root := host(t)
+	_, _, status := call(t, "config", "--role", "login", "--output", "file", "--root", root, "--out", folder)
+	require.Zero(t, status)
+	stdout, stderr, status := call(t, "config", "--role", "login", "--role", "fileserver", "--output", "file", "--root", root, "--out", folder)
+	require.Zero(t, status)
+	require.Equal(t, "wrote "+folder+"/telegraf.d/hpc-fileserver-login.conf\nwrote "+folder+"/lustre_jobstats.conf\n", stdout)
+	require.Equal(t, "telegraf-hpc: "+folder+"/telegraf.d/hpc-login.conf is read as well: telegraf-hpc doctor tells what stands in both\n", stderr)
+	text, err := os.ReadFile(folder + "/telegraf.d/hpc-fileserver-login.conf")
+	require.NoError(t, err)
+	for _, once := range []string{"[agent]", "[[inputs.cpu]]", "/who_users\"", "/lustre_jobstats\""} {
+		require.Equal(t, 1, strings.Count(string(text), once), once)
+	}
+}
+
 func TestMigrateOut(t *testing.T) {
 	folder := t.TempDir()
 	influx := filepath.Join(folder, ".jobHarvest.influx")

@@ -59,15 +59,18 @@ func TestConfigLoads(t *testing.T) {
 	telegraf, err := stock.Telegraf(t.Context(), t.Output())
 	require.NoError(t, err)
 	full, empty := everything(t), t.TempDir()
-	for _, role := range []string{"fileserver", "head", "login", "compute", "central"} {
+	for _, role := range []string{"fileserver", "head", "login", "compute", "central", "fileserver head login compute", "head login central"} {
 		for name, root := range map[string]string{"empty": empty, "full": full} {
 			t.Run(role+"_"+name, func(t *testing.T) {
 				t.Parallel()
 				folder := t.TempDir()
-				args := []string{"config", "--role", role, "--root", root, "--programs", bin, "--out", folder,
+				args := []string{"config", "--root", root, "--programs", bin, "--out", folder,
 					"--output", "influxdb=http://127.0.0.1:8086", "--output", "influxdb_v2=http://127.0.0.1:8086", "--output", "graphite=127.0.0.1:2003",
 					"--output", "af_https", "--output", "file=stdout", "--output", "heartbeat=https://monitoring.example.org/"}
-				if role != "central" {
+				for _, one := range strings.Fields(role) {
+					args = append(args, "--role", one)
+				}
+				if !strings.Contains(role, "central") {
 					args = append(args, "--central", "https://central.example.org:8186")
 				}
 				_, stderr, status := helper(t, bin, args...)

@@ -68,7 +68,10 @@ type Facts struct {
 	InfiniBand bool   `json:"infiniband"`
 }
 
-// Role gives the role that a host with these facts most likely has, as package roles names them.
+// Roles gives the roles that a host may have.
+func Roles() []string { return []string{"fileserver", "head", "login", "compute", "central"} }
+
+// Role gives the role that a host with these facts most likely has, one of Roles.
 func (f *Facts) Role() string {
 	switch {
 	case len(f.LustreTargets) > 0:

@@ -424,6 +424,37 @@ func TestUnknownUser(t *testing.T) {
 	}, levels)
 }
 
+// What config wrote for one role after the other gathers twice.
+func TestTwoRoles(t *testing.T) {
+	t.Parallel()
+	const folder = "/etc/telegraf/telegraf.d/"
+	w := with(func(w *world) {
+		w.files["/etc/telegraf/telegraf.conf"] = file{}
+		w.files[folder+"hpc-head.conf"] = file{text: "[agent]\n  metric_buffer_limit = 200000\n[[inputs.mem]]\n[[inputs.cpu]]\n"}
+		w.files[folder+"hpc-head-login.conf"] = file{text: "[agent]\n[[inputs.mem]]\n"}
+		w.files[folder+"hpc-migrated.conf"] = file{text: "[[inputs.cpu]]\n"}
+		w.files[folder+"ours.conf"] = file{text: "[[inputs.mem]]\n"} // Somebody may want another one.
+	})
+	var found []Finding
+	for _, f := range w.host(t).Examine(t.Context()).Findings {
+		if f.Level != OK {
+			found = append(found, f)
+		}
+	}
+	require.Equal(t, []Finding{
+		{
+			Topic: "config", Level: Warning,
+			Text: "[agent], mem: in " + folder + "hpc-head-login.conf and in " + folder + "hpc-head.conf; inputs gather twice then, and Telegraf wants one [agent]: " +
+				"one file can be of all roles, with the --output and --central that these have",
+			Remedy: "telegraf-hpc config --role head --role login --out /etc/telegraf && rm " + folder + "hpc-head-login.conf " + folder + "hpc-head.conf",
+		},
+		{
+			Topic: "config", Level: Warning,
+			Text: "cpu: in " + folder + "hpc-head.conf and in " + folder + "hpc-migrated.conf; inputs gather twice then, and Telegraf wants one [agent]",
+		},
+	}, found)
+}
+
 // Remedies are those of the host's own kind.
 func TestInstall(t *testing.T) {
 	t.Parallel()

@@ -366,28 +366,40 @@ func (e *examination) child(ctx context.Context, c *child) {
 	e.ok("config", fmt.Sprintf("%s runs %s", c.file, name))
 }
 
-// twice looks for inputs that stand in the file that Telegraf's package brings and in one of config's, and for the agent.
+// twice looks for inputs that stand in a file of config's and in another, and for the agent.
 func (e *examination) twice(s *settings) {
 	main := e.configurationFolder() + "/telegraf.conf"
-	var names []string
-	other := ""
 	tables := maps.Clone(s.inputs)
 	if tables == nil {
 		tables = map[string][]string{}
 	}
 	tables["[agent]"] = s.agents
+	names := make(map[[2]string][]string) // by the two files
 	for plugin, files := range tables {
-		i := slices.IndexFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "hpc-") })
-		if i >= 0 && slices.Contains(files, main) {
-			names, other = append(names, plugin), files[i]
+		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f != main && !strings.HasPrefix(filepath.Base(f), "hpc-") })
+		for _, other := range files[min(len(files), 1):] {
+			names[[2]string{files[0], other}] = append(names[[2]string{files[0], other}], plugin)
 		}
 	}
-	if len(names) == 0 {
-		return
+	for _, pair := range slices.SortedFunc(maps.Keys(names), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		slices.Sort(names[pair])
+		text := fmt.Sprintf("%s: in %s and in %s; inputs gather twice then, and Telegraf wants one [agent]", strings.Join(names[pair], ", "), pair[0], pair[1])
+		roles := slices.Compact(slices.Sorted(slices.Values(slices.Concat(rolesOf(pair[0]), rolesOf(pair[1])))))
+		switch {
+		case pair[0] == main:
+			e.say(Warning, "config", text, fmt.Sprintf("mv %[1]s %[1]s.package && echo '# All is in telegraf.d.' >%[1]s", main))
+		case slices.ContainsFunc(roles, func(r string) bool { return !slices.Contains(Roles(), r) }): // Such as hpc-migrated.conf.
+			e.say(Warning, "config", text, "")
+		default:
+			e.say(Warning, "config", text+": one file can be of all roles, with the --output and --central that these have",
+				fmt.Sprintf("telegraf-hpc config --role %s --out %s && rm %s %s", strings.Join(roles, " --role "), e.configurationFolder(), pair[0], pair[1]))
+		}
 	}
-	slices.Sort(names)
-	e.say(Warning, "config", fmt.Sprintf("%s: in %s and in %s; inputs gather twice then, and Telegraf wants one [agent]", strings.Join(names, ", "), main, other),
-		fmt.Sprintf("mv %[1]s %[1]s.package && echo '# All is in telegraf.d.' >%[1]s", main))
+}
+
+// rolesOf gives the roles that a file of config's is of, as its name has them.
+func rolesOf(name string) []string {
+	return strings.Split(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "hpc-"), ".conf"), "-")
 }
 
 // buffer looks at what Telegraf keeps for outputs that are slower than the plugins.

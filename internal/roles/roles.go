@@ -1,4 +1,4 @@
-// Package roles makes the configurations of a host by its role in a cluster. Their one source is the repository's
+// Package roles makes the configurations of a host by its roles in a cluster. Their one source is the repository's
 // sample.conf: a role's tables are the ones that stand there, switched on by what the host has.
 package roles
 
@@ -43,7 +43,8 @@ func Names() []string {
 
 // Request is what is asked for.
 type Request struct {
-	Role  string
+	// Roles are the host's, one as a rule: several share the tables of every host.
+	Roles []string
 	Facts doctor.Facts
 	// Outputs are where metrics go: NAME or NAME=ADDRESS of file, influxdb, influxdb_v2, graphite, af_https. Without any, it
 	// is Central, else the terminal.
@@ -71,16 +72,20 @@ type Result struct {
 	Notes []string
 }
 
-// Make gives the configuration of a role.
+// Make gives the configuration of a host.
 func Make(r Request) (Result, error) {
-	i := slices.IndexFunc(all(), func(known role) bool { return known.name == r.Role })
-	if i < 0 {
-		return Result{}, fmt.Errorf("there is no role %q: it is one of %s", r.Role, strings.Join(Names(), ", "))
+	for _, name := range r.Roles {
+		if !slices.Contains(Names(), name) {
+			return Result{}, fmt.Errorf("there is no role %q: it is one of %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	if len(r.Roles) == 0 {
+		return Result{}, fmt.Errorf("no role: name one or more of %s", strings.Join(Names(), ", "))
 	}
 	if (r.Certificate == "") != (r.Key == "") {
 		return Result{}, errors.New("a certificate needs its key, and a key its certificate")
 	}
-	if r.Role == "central" && r.Central != "" {
+	if r.has("central") && r.Central != "" {
 		return Result{}, fmt.Errorf("a central host sends to no other: leave out %s", r.Central)
 	}
 	text, err := sample("telegraf")
@@ -88,8 +93,13 @@ func Make(r Request) (Result, error) {
 		return Result{}, err
 	}
 	m := maker{Request: r, blocks: parseBlocks(text)}
-	return m.make(all()[i])
+	return m.make()
 }
+
+func (r *Request) has(role string) bool { return slices.Contains(r.Roles, role) }
+
+// summed tells whether a central Telegraf sums over the file servers, which may be this one.
+func (r *Request) summed() bool { return r.Central != "" || r.has("central") }
 
 // maker is one Make.
 type maker struct {
@@ -100,10 +110,17 @@ type maker struct {
 	programs []string
 }
 
-func (m *maker) make(r role) (Result, error) {
-	var parts []string
-	parts = append(parts, fmt.Sprintf("# Telegraf on a host of role %s, as telegraf-hpc config wrote it. telegraf.conf is read before it.\n", r.name))
-	for _, section := range []string{"", "every host", r.section} {
+func (m *maker) make() (Result, error) {
+	var names []string
+	sections := []string{"", "every host"}
+	for _, r := range all() {
+		if m.has(r.name) {
+			names, sections = append(names, r.name), append(sections, r.section)
+		}
+	}
+	parts := []string{fmt.Sprintf("# Telegraf on a host of role %s, as telegraf-hpc config wrote it. telegraf.conf is read before it.\n",
+		strings.Join(names, " and "))}
+	for _, section := range sections {
 		for _, b := range m.chosen(section) {
 			text := b.text()
 			if b.has("inputs.influxdb_v2_listener") {
@@ -120,7 +137,7 @@ func (m *maker) make(r role) (Result, error) {
 		return Result{}, err
 	}
 	parts = append(parts, outputs...)
-	m.add("telegraf.d/hpc-"+r.name+".conf", m.placed(strings.Join(parts, "\n")))
+	m.add("telegraf.d/hpc-"+strings.Join(names, "-")+".conf", m.placed(strings.Join(parts, "\n")))
 	for _, name := range m.programs {
 		text, err := m.own(name)
 		if err != nil {
@@ -296,12 +313,12 @@ func (m *maker) own(name string) (string, error) {
 	}
 	var options [][2]string
 	switch {
-	case name == "lustre_jobstats" && m.Central != "":
+	case name == "lustre_jobstats" && m.summed():
 		options = [][2]string{{"emit", `["epoch"]`}}
-	case name == "slurm_load" && m.Central != "":
+	case name == "slurm_load" && m.summed():
 		options = [][2]string{{"repeat_for", `"24h"`}, {"collect", `["cluster", "partition", "node_problem", "queue", "pending", "wait", "gpu", "scheduler", "reservation",
     "license", "finished_total", "job", "finished"]`}}
-	case name == "node_sensors" && m.Role == "compute" && m.Facts.SlurmNode:
+	case name == "node_sensors" && m.has("compute") && m.Facts.SlurmNode:
 		options = [][2]string{{"sensors", `["cpu_stats", "cpu_freq", "net_if_addrs", "net_if_stats", "sensors_fans", "job_cgroups"]`}}
 	}
 	for _, o := range options {

@@ -91,48 +91,54 @@ func TestTables(t *testing.T) {
 		notes   []string
 	}{
 		{
-			"compute, nothing found", Request{Role: "compute"}, append(append([]string{}, common...), "outputs.file"),
+			"compute, nothing found", Request{Roles: []string{"compute"}}, append(append([]string{}, common...), "outputs.file"),
 			[]string{"telegraf.d/hpc-compute.conf", "node_sensors.conf"},
 			[]string{"metrics go to the terminal, or Telegraf's log: choose an output with --output"},
 		},
 		{
-			"compute, all found", Request{Role: "compute", Facts: everything(), Outputs: []string{"influxdb=http://db:8086"}},
+			"compute, all found", Request{Roles: []string{"compute"}, Facts: everything(), Outputs: []string{"influxdb=http://db:8086"}},
 			append(append([]string{}, more...), "inputs.nvidia_smi", "inputs.amd_rocm_smi", "outputs.influxdb"),
 			[]string{"telegraf.d/hpc-compute.conf", "node_sensors.conf"},
 			[]string{"InfluxDB must have the database hpc, which Telegraf does not create: influx -execute 'CREATE DATABASE hpc'"},
 		},
 		{
-			"file server", Request{Role: "fileserver", Central: "https://central:8186"},
+			"file server", Request{Roles: []string{"fileserver"}, Central: "https://central:8186"},
 			append(append([]string{}, common...), "lustre_jobstats", "outputs.influxdb_v2"),
 			[]string{"telegraf.d/hpc-fileserver.conf", "node_sensors.conf", "lustre_jobstats.conf"},
 			[]string{"https://central:8186 expects the token LUSTRE_TOKEN: put it into /etc/default/telegraf, here and there; " +
 				"where its certificate is of an authority of your own, add tls_ca"},
 		},
 		{
-			"head, Slurm only", Request{Role: "head", Facts: doctor.Facts{Slurm: true}, Outputs: []string{"graphite=g:2003"}},
+			"head, Slurm only", Request{Roles: []string{"head"}, Facts: doctor.Facts{Slurm: true}, Outputs: []string{"graphite=g:2003"}},
 			append(append([]string{}, common...), "slurm_load", "outputs.graphite"),
 			[]string{"telegraf.d/hpc-head.conf", "node_sensors.conf", "slurm_load.conf"}, nil,
 		},
 		{
-			"head, nothing found", Request{Role: "head", Outputs: []string{"file"}},
+			"head, nothing found", Request{Roles: []string{"head"}, Outputs: []string{"file"}},
 			append(append([]string{}, common...), "slurm_load", "condor_q", "outputs.file"),
 			[]string{"telegraf.d/hpc-head.conf", "node_sensors.conf", "slurm_load.conf", "condor_q.conf"},
 			[]string{"neither Slurm nor HTCondor was found on this host: both are left on"},
 		},
 		{
-			"head, all found", Request{Role: "head", Facts: everything(), Outputs: []string{"file"}},
+			"head, all found", Request{Roles: []string{"head"}, Facts: everything(), Outputs: []string{"file"}},
 			append(append([]string{}, more...), "slurm_load", "condor_q", "jupyter_users", "outputs.file"),
 			[]string{"telegraf.d/hpc-head.conf", "node_sensors.conf", "slurm_load.conf", "condor_q.conf", "jupyter_users.conf"}, nil,
 		},
 		{
-			"login", Request{Role: "login", Outputs: []string{"influxdb_v2"}}, append(append([]string{}, common...), "who_users", "outputs.influxdb_v2"),
+			"login", Request{Roles: []string{"login"}, Outputs: []string{"influxdb_v2"}}, append(append([]string{}, common...), "who_users", "outputs.influxdb_v2"),
 			[]string{"telegraf.d/hpc-login.conf", "node_sensors.conf", "who_users.conf"},
 			[]string{"put the token INFLUX_TOKEN into /etc/default/telegraf"},
 		},
 		{
-			"central", Request{Role: "central", Outputs: []string{"file"}, Certificate: "/c.crt", Key: "/c.key"},
+			"central", Request{Roles: []string{"central"}, Outputs: []string{"file"}, Certificate: "/c.crt", Key: "/c.key"},
 			append(append([]string{}, common...), "inputs.influxdb_v2_listener", "lustre_jobs", "outputs.file"),
 			[]string{"telegraf.d/hpc-central.conf", "node_sensors.conf", "lustre_jobs.conf"},
+			[]string{"the listener expects the token LUSTRE_TOKEN: put it into /etc/default/telegraf, here and on the hosts that send"},
+		},
+		{
+			"central, head and file server", Request{Roles: []string{"fileserver", "central", "head"}, Facts: doctor.Facts{Slurm: true}, Outputs: []string{"file"}, Certificate: "/c.crt", Key: "/c.key"},
+			append(append([]string{}, common...), "lustre_jobstats", "slurm_load", "inputs.influxdb_v2_listener", "lustre_jobs", "outputs.file"),
+			[]string{"telegraf.d/hpc-fileserver-head-central.conf", "node_sensors.conf", "lustre_jobstats.conf", "slurm_load.conf", "lustre_jobs.conf"},
 			[]string{"the listener expects the token LUSTRE_TOKEN: put it into /etc/default/telegraf, here and on the hosts that send"},
 		},
 	} {
@@ -159,7 +165,7 @@ func TestTablesAreThoseOfSample(t *testing.T) {
 	sampleText := strings.NewReplacer("${TELEGRAF_HPC_BIN:-/usr/lib/telegraf-hpc}", "/opt/bin", "${TELEGRAF_HPC_ETC:-/etc/telegraf}", "/opt/etc").
 		Replace(sources(t)["telegraf.conf"])
 	for _, name := range Names() {
-		result, err := Make(Request{Role: name, Facts: everything(), Outputs: []string{"file"}, Certificate: "/etc/telegraf/central.crt", Key: "/etc/telegraf/central.key", Programs: "/opt/bin", Configurations: "/opt/etc"})
+		result, err := Make(Request{Roles: []string{name}, Facts: everything(), Outputs: []string{"file"}, Certificate: "/etc/telegraf/central.crt", Key: "/etc/telegraf/central.key", Programs: "/opt/bin", Configurations: "/opt/etc"})
 		require.NoError(t, err)
 		text := result.Files[0].Text
 		require.NotContains(t, text, "${TELEGRAF_HPC")
@@ -187,17 +193,26 @@ func TestOwnConfigurations(t *testing.T) {
 		}
 		return ""
 	}
-	text := find(Request{Role: "fileserver", Central: "https://c:8186"}, "lustre_jobstats.conf")
+	text := find(Request{Roles: []string{"fileserver"}, Central: "https://c:8186"}, "lustre_jobstats.conf")
 	require.Contains(t, text, "\n  emit = [\"epoch\"]\n")
-	text = find(Request{Role: "head", Facts: everything(), Central: "https://c:8186"}, "slurm_load.conf")
+	text = find(Request{Roles: []string{"head"}, Facts: everything(), Central: "https://c:8186"}, "slurm_load.conf")
 	require.Contains(t, text, "\n  repeat_for = \"24h\"\n")
 	require.Contains(t, text, "\"job\", \"finished\"]\n\n")
 	require.NotContains(t, text, "# collect")
-	text = find(Request{Role: "compute", Facts: everything()}, "node_sensors.conf")
+	text = find(Request{Roles: []string{"compute"}, Facts: everything()}, "node_sensors.conf")
 	require.Contains(t, text, `"job_cgroups"]`)
-	require.Equal(t, sources(t)["node_sensors.conf"], find(Request{Role: "login"}, "node_sensors.conf"))
-	text = find(Request{Role: "fileserver", Central: "https://c:8186"}, "telegraf.d/hpc-fileserver.conf")
+	require.Equal(t, sources(t)["node_sensors.conf"], find(Request{Roles: []string{"login"}}, "node_sensors.conf"))
+	// A central host sums over what is measured on itself, too.
+	both := Request{Roles: []string{"fileserver", "head", "central"}, Facts: everything()}
+	require.Contains(t, find(both, "lustre_jobstats.conf"), "\n  emit = [\"epoch\"]\n")
+	require.Contains(t, find(both, "slurm_load.conf"), "\"job\", \"finished\"]\n\n")
+	text = find(Request{Roles: []string{"fileserver"}, Central: "https://c:8186"}, "telegraf.d/hpc-fileserver.conf")
 	require.Contains(t, text, "  urls = [\"https://c:8186\"]\n  token = \"${LUSTRE_TOKEN}\"\n")
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, doctor.Roles(), Names())
 }
 
 // Nobody but this host is heard without TLS.
@@ -208,7 +223,7 @@ func TestListener(t *testing.T) {
 		{"", "  tls_cert = \"/a.crt\"\n  tls_key = \"/a.key\"\n", "/a.crt", "/a.key"},
 		{"127.0.0.1", "#  tls_cert = \"/etc/telegraf/central.crt\"\n#  tls_key = \"/etc/telegraf/central.key\"\n", "", ""},
 	} {
-		result, err := Make(Request{Role: "central", Certificate: tt.certificate, Key: tt.key})
+		result, err := Make(Request{Roles: []string{"central"}, Certificate: tt.certificate, Key: tt.key})
 		require.NoError(t, err)
 		require.Contains(t, result.Files[0].Text, fmt.Sprintf(table, tt.address, tt.tls))
 	}
@@ -218,7 +233,7 @@ func TestListener(t *testing.T) {
 func TestQueueOfDocuments(t *testing.T) {
 	t.Parallel()
 	for outputs, want := range map[string]int{"file": 0, "af_https": 1} {
-		result, err := Make(Request{Role: "login", Outputs: []string{outputs}})
+		result, err := Make(Request{Roles: []string{"login"}, Outputs: []string{outputs}})
 		require.NoError(t, err)
 		require.Equal(t, want, strings.Count(result.Files[0].Text, "\n  name_override = \"af_https_status\"\n"), outputs)
 	}
@@ -230,13 +245,14 @@ func TestMakeErrors(t *testing.T) {
 		request Request
 		want    string
 	}{
-		{Request{Role: "oss"}, `there is no role "oss": it is one of fileserver, head, login, compute, central`},
-		{Request{}, `there is no role "": it is one of fileserver, head, login, compute, central`},
-		{Request{Role: "central", Central: "https://x"}, "a central host sends to no other: leave out https://x"},
-		{Request{Role: "central", Key: "/k"}, "a certificate needs its key, and a key its certificate"},
-		{Request{Role: "login", Outputs: []string{"kafka=x"}}, `there is no output "kafka": it is one of file, influxdb, influxdb_v2, graphite, af_https, heartbeat`},
-		{Request{Role: "login", Outputs: []string{"execd"}}, `there is no output "execd": it is one of file, influxdb, influxdb_v2, graphite, af_https, heartbeat`},
-		{Request{Role: "login", Outputs: []string{"af_https=x"}}, "output af_https takes no address"},
+		{Request{Roles: []string{"oss"}}, `there is no role "oss": it is one of fileserver, head, login, compute, central`},
+		{Request{}, "no role: name one or more of fileserver, head, login, compute, central"},
+		{Request{Roles: []string{"login", "central"}, Central: "https://x"}, "a central host sends to no other: leave out https://x"},
+		{Request{Roles: []string{"central"}, Central: "https://x"}, "a central host sends to no other: leave out https://x"},
+		{Request{Roles: []string{"central"}, Key: "/k"}, "a certificate needs its key, and a key its certificate"},
+		{Request{Roles: []string{"login"}, Outputs: []string{"kafka=x"}}, `there is no output "kafka": it is one of file, influxdb, influxdb_v2, graphite, af_https, heartbeat`},
+		{Request{Roles: []string{"login"}, Outputs: []string{"execd"}}, `there is no output "execd": it is one of file, influxdb, influxdb_v2, graphite, af_https, heartbeat`},
+		{Request{Roles: []string{"login"}, Outputs: []string{"af_https=x"}}, "output af_https takes no address"},
 	} {
 		_, err := Make(tt.request)
 		require.EqualError(t, err, tt.want)
