@@ -26,7 +26,7 @@ func configCommand() *cli.Command {
 			"it runs; with --out, writes all of them below a folder, such as /etc/telegraf.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "role", Required: true, Usage: "`ROLE` of the host: " + strings.Join(roles.Names(), ", ") + "; may be given again"},
-			&cli.StringSliceFlag{Name: "output", Usage: "where metrics go: `NAME[=ADDRESS]` of file, influxdb, influxdb_v2, graphite, af_https"},
+			&cli.StringSliceFlag{Name: "output", Usage: "where metrics go: `NAME[=ADDRESS]` of file, influxdb, influxdb_v2, graphite, af_https, heartbeat"},
 			&cli.StringFlag{Name: "central", Usage: "`URL` of the central Telegraf, which sums over file servers and knows the jobs"},
 			&cli.StringFlag{Name: "plugin", Usage: "print the configuration of the program `NAME`"},
 			&cli.PathFlag{Name: "out", Usage: "write below `FOLDER`"},

@@ -46,7 +46,7 @@ type Request struct {
 	// Roles are the host's, one as a rule: several share the tables of every host.
 	Roles []string
 	Facts doctor.Facts
-	// Outputs are where metrics go: NAME or NAME=ADDRESS of file, influxdb, influxdb_v2, graphite, af_https. Without any, it
+	// Outputs are where metrics go: NAME or NAME=ADDRESS of file, influxdb, influxdb_v2, graphite, af_https, heartbeat. Without any, it
 	// is Central, else the terminal.
 	Outputs []string
 	// Central is the URL of the central Telegraf, which sums over the file servers; empty is none.
