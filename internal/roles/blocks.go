@@ -79,23 +79,32 @@ func (b *block) text() string {
 	return out.String()
 }
 
-// set gives an option of a plugin's sample configuration another value: the line that shows its default, commented out,
-// becomes one that says the value, in TOML.
-func set(text, key, value string) (string, error) {
+// set gives an option of a plugin's sample configuration another value: the lines that show its default, commented out,
+// become what change makes of that, in TOML.
+func set(text, key string, change func(usual string) string) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
-		shown, ok := strings.CutPrefix(line, "  # "+key+" = ")
+		usual, ok := strings.CutPrefix(line, "  # "+key+" = ")
 		if !ok {
 			continue
 		}
 		last := i
-		for open := depth(shown); open > 0 && last+1 < len(lines); {
+		for open := depth(usual); open > 0 && last+1 < len(lines); {
 			last++
 			open += depth(lines[last])
+			usual += strings.Replace(lines[last], "  # ", "  ", 1)
 		}
-		return strings.Join(lines[:i], "") + "  " + key + " = " + value + "\n" + strings.Join(lines[last+1:], ""), nil
+		return strings.Join(lines[:i], "") + "  " + key + " = " + change(strings.TrimSuffix(usual, "\n")) + "\n" + strings.Join(lines[last+1:], ""), nil
 	}
 	return "", fmt.Errorf("the sample configuration has no option %s", key)
+}
+
+// to is a change to another value.
+func to(value string) func(string) string { return func(string) string { return value } }
+
+// more is a change of a list to one that has more.
+func more(values string) func(string) string {
+	return func(usual string) string { return strings.TrimSuffix(usual, "]") + ", " + values + "]" }
 }
 
 // depth counts the brackets that a line opens and does not close.

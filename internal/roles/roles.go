@@ -311,18 +311,21 @@ func (m *maker) own(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var options [][2]string
+	type option struct {
+		key    string
+		change func(string) string
+	}
+	var options []option
 	switch {
 	case name == "lustre_jobstats" && m.summed():
-		options = [][2]string{{"emit", `["epoch"]`}}
+		options = []option{{"emit", to(`["epoch"]`)}}
 	case name == "slurm_load" && m.summed():
-		options = [][2]string{{"repeat_for", `"24h"`}, {"collect", `["cluster", "partition", "node_problem", "queue", "pending", "wait", "gpu", "scheduler", "reservation",
-    "license", "finished_total", "job", "finished"]`}}
+		options = []option{{"repeat_for", to(`"24h"`)}, {"collect", more(`"job", "finished"`)}}
 	case name == "node_sensors" && m.has("compute") && m.Facts.SlurmNode:
-		options = [][2]string{{"sensors", `["cpu_stats", "cpu_freq", "net_if_addrs", "net_if_stats", "sensors_fans", "job_cgroups"]`}}
+		options = []option{{"sensors", more(`"job_cgroups"`)}}
 	}
 	for _, o := range options {
-		if text, err = set(text, o[0], o[1]); err != nil {
+		if text, err = set(text, o.key, o.change); err != nil {
 			return "", err
 		}
 	}

@@ -262,13 +262,16 @@ func TestMakeErrors(t *testing.T) {
 func TestSet(t *testing.T) {
 	t.Parallel()
 	const text = "[[inputs.x]]\n  ## A.\n  # a = [\"1\",\n  #   \"2\"]\n\n  # b = 3\n"
-	got, err := set(text, "a", `["4"]`)
+	got, err := set(text, "a", to(`["4"]`))
 	require.NoError(t, err)
 	require.Equal(t, "[[inputs.x]]\n  ## A.\n  a = [\"4\"]\n\n  # b = 3\n", got)
-	got, err = set(text, "b", "4")
+	got, err = set(text, "a", more(`"5", "6"`))
+	require.NoError(t, err)
+	require.Equal(t, "[[inputs.x]]\n  ## A.\n  a = [\"1\",\n    \"2\", \"5\", \"6\"]\n\n  # b = 3\n", got)
+	got, err = set(text, "b", to("4"))
 	require.NoError(t, err)
 	require.Equal(t, "[[inputs.x]]\n  ## A.\n  # a = [\"1\",\n  #   \"2\"]\n\n  b = 4\n", got)
-	_, err = set(text, "c", "4")
+	_, err = set(text, "c", to("4"))
 	require.EqualError(t, err, "the sample configuration has no option c")
 }
 
