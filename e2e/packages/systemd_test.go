@@ -117,7 +117,12 @@ func testSystemdRoles(t *testing.T, b *built) {
 			}
 			return nil
 		})
-		h.Run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "telegraf")
+		harness.Eventually(t, patience, func() error { // systemd must have seen the start of what runs.
+			if said, err := h.Try("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "telegraf"); err != nil {
+				return fmt.Errorf("%w: %s", err, said)
+			}
+			return nil
+		})
 		harness.Eventually(t, patience, func() error {
 			if now := h.Processes("/usr/bin/telegraf"); len(now) != 1 || now[0] == old[0] {
 				return fmt.Errorf("telegraf %v was killed, and now there is %v", old, now)

@@ -21,6 +21,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
+
+	"telegraf-hpc/internal/filelock"
 )
 
 var (
@@ -105,7 +107,7 @@ func (k *kindState) bytes() uint64 { return k.last.end - k.delivered.end }
 type Queue struct {
 	dir     string
 	options Options
-	lock    *os.File
+	unlock  func() error
 
 	// writing is held by who changes the bbolt file.
 	writing sync.Mutex
@@ -135,7 +137,7 @@ func Open(dir string, o Options) (*Queue, error) {
 	}
 	q := &Queue{dir: dir, options: o, kinds: make(map[string]*kindState)}
 	var err error
-	if q.lock, err = lockFile(q.path("lock"), unix.LOCK_EX, time.Second); err == nil {
+	if q.unlock, err = lockQueue(q.path("lock"), unix.LOCK_EX, time.Second); err == nil {
 		if err = q.open(); err != nil {
 			err = errors.Join(err, q.Close())
 		}
@@ -148,24 +150,12 @@ func Open(dir string, o Options) (*Queue, error) {
 
 func (q *Queue) path(name string) string { return filepath.Join(q.dir, name) }
 
-// lockFile locks a file until it is closed, which the end of the process does too.
-func lockFile(path string, how int, wait time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+// lockQueue locks the queue's lock file.
+func lockQueue(path string, how int, wait time.Duration) (unlock func() error, err error) {
+	if unlock, err = filelock.Lock(path, how, wait); errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrLocked
 	}
-	for deadline := time.Now().Add(wait); ; time.Sleep(20 * time.Millisecond) {
-		err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.Join(err, f.Close())
-		}
-		if time.Now().After(deadline) {
-			return nil, errors.Join(ErrLocked, f.Close())
-		}
-	}
+	return unlock, err
 }
 
 // open does what Open does once the queue is locked.
@@ -545,5 +535,5 @@ func (q *Queue) Close() error {
 	if q.db != nil {
 		err = errors.Join(err, guard(q.db.Close))
 	}
-	return errors.Join(err, q.lock.Close())
+	return errors.Join(err, q.unlock())
 }

@@ -291,11 +291,11 @@ func Inspect(dir string) (map[string]Stats, error) {
 	if _, err := os.Stat(q.path("queue.db")); err != nil {
 		return nil, err
 	}
-	lock, err := lockFile(q.path("lock"), unix.LOCK_SH, 0)
+	unlock, err := lockQueue(q.path("lock"), unix.LOCK_SH, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = lock.Close() }()
+	defer func() { _ = unlock() }()
 	err = guard(func() (err error) {
 		if q.db, err = bbolt.Open(q.path("queue.db"), 0o600, &bbolt.Options{ReadOnly: true}); err != nil {
 			return openError(err)

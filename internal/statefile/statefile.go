@@ -9,14 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"telegraf-hpc/internal/filelock"
 )
 
 // File is an open state. The zero File keeps nothing.
 type File struct {
-	path string
-	lock *os.File
+	path   string
+	unlock func() error
 }
 
 // DamagedError says that a state could not be read, and where it was put for a person to look at.
@@ -39,11 +42,11 @@ func Open[C any](directory, name string, version int) (f File, content C, err er
 		return f, content, fmt.Errorf("creating the state directory: %w", err)
 	}
 	base := filepath.Join(directory, fileName(name))
-	lock, err := lockFile(base + ".lock")
+	unlock, err := lockFile(base + ".lock")
 	if err != nil {
 		return f, content, err
 	}
-	f = File{path: base + ".json", lock: lock}
+	f = File{path: base + ".json", unlock: unlock}
 	text, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, content, nil
@@ -88,16 +91,12 @@ func fileName(name string) string {
 	}, name)
 }
 
-// lockFile locks a file until it is closed, which the end of the process does too.
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+// lockFile locks a state's lock file. A process that has just been killed may have left a child that has the lock for a moment.
+func lockFile(path string) (unlock func() error, err error) {
+	if unlock, err = filelock.Lock(path, unix.LOCK_EX, time.Second); errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("state %q is in use by another process: %w", path, err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("state %q is in use by another process: %w", path, err), f.Close())
-	}
-	return f, nil
+	return unlock, err
 }
 
 // Keeps tells whether the file keeps what is saved.
@@ -137,10 +136,10 @@ func replaceFile(path string, text []byte) error {
 
 // Close lets others have the state.
 func (f *File) Close() error {
-	if f.lock == nil {
+	if f.unlock == nil {
 		return nil
 	}
-	err := f.lock.Close()
+	err := f.unlock()
 	*f = File{}
 	return err
 }
