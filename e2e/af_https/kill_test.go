@@ -140,7 +140,7 @@ func TestKilledUnderTelegraf(t *testing.T) {
 	child := tg.Child("af_https.conf")
 	for range kills {
 		before := s.endpoint.count()
-		harness.Eventually(t, patience, func() error {
+		harness.Eventually(t, harness.Patience, func() error {
 			if n := s.endpoint.count() - before; n < 50 {
 				return fmt.Errorf("%d documents since the last kill", n)
 			}
@@ -185,7 +185,7 @@ func TestFullDisk(t *testing.T) {
 		_, err := io.WriteString(f.stdin, strings.Join(numbered(0, total), "\n")+"\n")
 		fed <- err
 	}()
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if !strings.Contains(f.said.String(), "no space left on device") {
 			return errors.New("the disk is not full yet")
 		}

@@ -46,7 +46,7 @@ http {
 }
 `, s.folder, address, s.endpoint.address))
 	harness.StartCommand(s.t, s.folder, program, "-c", s.path("nginx.conf"), "-e", "stderr")
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
 			return err

@@ -21,9 +21,6 @@ import (
 	"telegraf-hpc/e2e/harness"
 )
 
-// patience is how long something may take on a machine that has other things to do.
-const patience = 2 * time.Minute
-
 // site is a host with Telegraf, and an endpoint.
 type site struct {
 	t        testing.TB
@@ -149,7 +146,7 @@ func (s *site) waitKinds(more int) {
 	for kind := range shapes {
 		before[kind] = len(s.endpoint.documents(kind))
 	}
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		for kind := range shapes {
 			if n := len(s.endpoint.documents(kind)) - before[kind]; n < more {
 				return fmt.Errorf("%d documents of kind %s", n, kind)
@@ -197,7 +194,7 @@ func (s *site) accepted() (accepted, queued int) {
 func (s *site) run(args ...string) string {
 	s.t.Helper()
 	c := harness.StartCommand(s.t, s.folder, filepath.Join(s.bin, "af_https"), append([]string{"--config", s.path("af_https.conf")}, args...)...)
-	require.Zero(s.t, c.Wait(patience), c.Log())
+	require.Zero(s.t, c.Wait(harness.Patience), c.Log())
 	return c.Log()
 }
 
@@ -213,25 +210,25 @@ func TestSite(t *testing.T) {
 	s.endpoint.make(troubles())
 	s.waitKinds(3)
 	s.endpoint.make(always(http.StatusServiceUnavailable))
-	tg.WaitLines(1, "fails, and is tried again: 503 Service Unavailable", patience)
+	tg.WaitLines(1, "fails, and is tried again: 503 Service Unavailable", harness.Patience)
 	s.endpoint.make(nil)
 	s.waitKinds(1)
 
 	s.endpoint.restart("wrong")
-	tg.WaitLines(1, "x509: certificate signed by unknown authority", patience)
+	tg.WaitLines(1, "x509: certificate signed by unknown authority", harness.Patience)
 	s.endpoint.restart("server")
 	s.waitKinds(1)
 
 	s.write("token", "not-the-right-one\n")
 	later := time.Now().Add(time.Minute)
 	require.NoError(t, os.Chtimes(s.path("token"), later, later))
-	tg.WaitLines(1, "is stopped until this is mended: 401 Unauthorized: wrong token", patience)
+	tg.WaitLines(1, "is stopped until this is mended: 401 Unauthorized: wrong token", harness.Patience)
 	s.write("token", token+"\n")
 	s.waitKinds(1)
-	tg.WaitLines(1, "I! [outputs.execd] [outputs.af_https] In 2s: ", patience)
+	tg.WaitLines(1, "I! [outputs.execd] [outputs.af_https] In 2s: ", harness.Patience)
 
 	s.endpoint.stop()
-	tg.WaitLines(1, "; failing: dial tcp", patience) // In the statistics: nobody is there.
+	tg.WaitLines(1, "; failing: dial tcp", harness.Patience) // In the statistics: nobody is there.
 	tg.Stop()
 	_, queued := s.accepted()
 	require.NotZero(t, queued)
@@ -320,7 +317,7 @@ func TestNginx(t *testing.T) {
 	})
 	feed := s.feed()
 	feed.send(numbered(0, 1000)...)
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if n := s.endpoint.count(); n < 999 {
 			return fmt.Errorf("%d of 999 documents", n)
 		}
@@ -329,7 +326,7 @@ func TestNginx(t *testing.T) {
 	require.Contains(t, nginx.log(), " 413 ")
 	s.endpoint.stop() // nginx answers 502.
 	feed.send(numbered(1000, 1100)...)
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if !strings.Contains(nginx.log(), " 502 ") {
 			return errors.New("no 502 yet")
 		}

@@ -120,7 +120,7 @@ func (s *site) simulate() {
 func (s *site) endSome() {
 	s.t.Helper()
 	for _, measurement := range []string{"slurm_load_self", "condor_q_self"} {
-		harness.Eventually(s.t, patience, func() error {
+		harness.Eventually(s.t, harness.Patience, func() error {
 			if len(s.influx.FieldTypes("hpc", measurement)) == 0 {
 				return fmt.Errorf("InfluxDB has no %s", measurement)
 			}
@@ -268,7 +268,7 @@ func (s *site) checkAgent() {
 // has, with its type.
 func (s *site) checkStores() {
 	s.t.Helper()
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		if !slices.Contains(s.vm.Names(), "slurm_cluster_up") {
 			return errors.New("VictoriaMetrics has nothing of Slurm")
 		}

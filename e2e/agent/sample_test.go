@@ -12,15 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"telegraf-hpc/e2e/harness"
 	"telegraf-hpc/e2e/stock"
 )
-
-const patience = 2 * time.Minute
 
 // sample gives sample.conf, asked every second, with our programs and with configurations of theirs that keep their state
 // in a folder.
@@ -122,8 +119,8 @@ func TestSampleOutputs(t *testing.T) {
 			old, replacement, arrived := tt.start(t)
 			if tt.table == "" {
 				tg := harness.StartTelegraf(t, folder, configuration)
-				tg.WaitLines(1, "cpu,cpu=cpu-total,host=", patience)
-				tg.WaitLines(1, "node_", patience)
+				tg.WaitLines(1, "cpu,cpu=cpu-total,host=", harness.Patience)
+				tg.WaitLines(1, "node_", harness.Patience)
 				require.Empty(t, faults(tg))
 				tg.Stop()
 				return
@@ -132,7 +129,7 @@ func TestSampleOutputs(t *testing.T) {
 			require.Contains(t, configuration, old)
 			configuration = strings.NewReplacer(old, replacement, `"${INFLUX_TOKEN}"`, `"none"`, `files = ["stdout"]`, `files = ["metrics.out"]`).Replace(configuration)
 			tg := harness.StartTelegraf(t, folder, configuration)
-			harness.Eventually(t, patience, func() error {
+			harness.Eventually(t, harness.Patience, func() error {
 				if !arrived() {
 					return fmt.Errorf("%s has nothing from inputs.cpu", tt.name)
 				}

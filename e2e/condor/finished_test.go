@@ -70,7 +70,7 @@ collect = ["finished", "schedd", "queue"]
 	recorded, records := s.history()
 	require.Len(t, recorded, parts*part+3, "HTCondor itself has lost some")
 
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if points, _ := s.finished(); points < parts*part {
 			return fmt.Errorf("%d of %d jobs are in InfluxDB", points, parts*part)
 		}
@@ -93,7 +93,7 @@ collect = ["finished", "schedd", "queue"]
 // grown waits until the present history file has so many bytes. It looks without pause: jobs leave fast.
 func (s *site) grown(bytes int64) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(harness.Patience); ; time.Sleep(time.Millisecond) {
 		info, err := os.Stat(s.pool.Path("spool/history"))
 		if err == nil && info.Size() >= bytes {
 			return
@@ -106,7 +106,7 @@ func (s *site) grown(bytes int64) {
 // rotated waits until so many history files were rotated, and the second of the last one is over.
 func (s *site) rotated(files int) {
 	s.t.Helper()
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		rotated, err := filepath.Glob(s.pool.Path("spool/history.*"))
 		require.NoError(s.t, err)
 		if len(rotated) != files {
@@ -125,7 +125,7 @@ func (s *site) rotated(files int) {
 func (s *site) finishedByName(jobs int) map[any]harness.Row {
 	s.t.Helper()
 	var before map[any]harness.Row
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		rows := make(map[any]harness.Row)
 		for _, series := range s.DB.Query(database, "SELECT * FROM condor_finished GROUP BY *") {
 			for _, row := range series.Rows {

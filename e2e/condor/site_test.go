@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,8 +17,6 @@ import (
 
 const (
 	database = "condor"
-	// patience is how long something may take on a machine that has other things to do.
-	patience = 2 * time.Minute
 
 	headSchedd   = harness.CondorSchedd
 	secondSchedd = harness.CondorSecondSchedd
@@ -38,7 +35,7 @@ type site struct {
 func newSite(t testing.TB, options harness.CondorOptions) *site {
 	t.Helper()
 	s := &site{t: t, pool: harness.StartCondor(t, options)}
-	s.Reports = harness.Reports{DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.condor_q", Patience: patience}
+	s.Reports = harness.Reports{DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.condor_q"}
 	s.DB.CreateDatabase(database)
 	return s
 }
@@ -77,7 +74,7 @@ func (s *site) killSchedd() (wait func()) {
 	pid := s.pool.Pid("schedd")
 	require.NoError(s.t, syscall.Kill(pid, syscall.SIGKILL))
 	return func() {
-		harness.Gone(s.t, pid, patience)
+		harness.Gone(s.t, pid, harness.Patience)
 		s.pool.Pid("schedd")
 	}
 }

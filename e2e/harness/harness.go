@@ -20,6 +20,9 @@ import (
 	"telegraf-hpc/e2e/stock"
 )
 
+// Patience is how long something may take on a machine that has other things to do.
+const Patience = 2 * time.Minute
+
 // Eventually asks check again and again until it returns nil. The test fails with check's last error when that takes
 // longer than within.
 func Eventually(t testing.TB, within time.Duration, check func() error) {

@@ -15,8 +15,6 @@ type Reports struct {
 	Telegraf *Telegraf // Once it runs.
 	// Plugin is its name in the log, such as inputs.condor_q.
 	Plugin string
-	// Patience is how long something may take.
-	Patience time.Duration
 }
 
 // Latest gives the latest point of a measurement that was gathered after a time and has these tags; "" is for one that it
@@ -37,7 +35,7 @@ func (r *Reports) Latest(after time.Time, measurement string, tags map[string]st
 // Last waits for such a point.
 func (r *Reports) Last(after time.Time, measurement string, tags map[string]string) (row Row) {
 	r.DB.t.Helper()
-	Eventually(r.DB.t, r.Patience, func() (err error) {
+	Eventually(r.DB.t, Patience, func() (err error) {
 		row, err = r.Latest(after, measurement, tags)
 		return err
 	})
@@ -49,7 +47,7 @@ func (r *Reports) Last(after time.Time, measurement string, tags map[string]stri
 func (r *Reports) Until(measurement string, tags map[string]string, want Row) {
 	r.DB.t.Helper()
 	after := time.Now()
-	Eventually(r.DB.t, r.Patience, func() error {
+	Eventually(r.DB.t, Patience, func() error {
 		row, err := r.Latest(after, measurement, tags)
 		if err != nil {
 			return err
@@ -81,7 +79,7 @@ func (r *Reports) Said(level string) []string {
 func (r *Reports) SaidOnce(level, text string) {
 	r.DB.t.Helper()
 	var all []string
-	Eventually(r.DB.t, r.Patience, func() error {
+	Eventually(r.DB.t, Patience, func() error {
 		all = all[:0]
 		said := r.Said(level)
 		for _, one := range said {

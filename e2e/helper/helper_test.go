@@ -8,15 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"telegraf-hpc/e2e/harness"
 	"telegraf-hpc/e2e/stock"
 )
-
-const patience = 2 * time.Minute
 
 // helper runs telegraf-hpc from the folder of our programs, and gives what it printed to both outputs and its exit status.
 func helper(t *testing.T, bin string, args ...string) (stdout, stderr string, status int) {
@@ -92,8 +89,8 @@ func TestConfigRuns(t *testing.T) {
 	require.NoError(t, err)
 	quick := strings.NewReplacer(`  interval = "30s"`, `  interval = "1s"`, `  flush_interval = "10s"`, `  flush_interval = "300ms"`, `  flush_jitter = "5s"`, "")
 	tg := harness.StartTelegraf(t, folder, quick.Replace(string(text)))
-	tg.WaitLines(1, "cpu,cpu=cpu-total,host=", patience)
-	tg.WaitLines(1, "node_", patience)
+	tg.WaitLines(1, "cpu,cpu=cpu-total,host=", harness.Patience)
+	tg.WaitLines(1, "node_", harness.Patience)
 	tg.Stop()
 
 	_, stderr, status = helper(t, bin, "config", "--role", "compute", "--root", t.TempDir(), "--programs", bin, "--out", folder, "--output", "graphite=g:2003")

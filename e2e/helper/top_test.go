@@ -51,7 +51,7 @@ func (m *tmux) screen() []string {
 // wait waits until the screen has a text, and gives it.
 func (m *tmux) wait(text string) (lines []string) {
 	m.t.Helper()
-	harness.Eventually(m.t, patience, func() error {
+	harness.Eventually(m.t, harness.Patience, func() error {
 		lines = m.screen()
 		if all := strings.Join(lines, "\n"); !strings.Contains(all, text) {
 			return fmt.Errorf("no %q on the screen:\n%s", text, all)
@@ -115,7 +115,7 @@ func TestTopOfFileServer(t *testing.T) {
 	sim := harness.StartCommand(t, folder, filepath.Join(bin, "lustresim"), "--root", root, "--truth", truthFile, "--jobs", "80", "--tick", "250ms", "--speed", "20",
 		"--settle", "3s", "--interval", "240s", "--clear-every", "6s", "--duration", "19s")
 	targets := filepath.Join(root, "proc/fs/lustre/*/*/job_stats")
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if found, err := filepath.Glob(targets); err != nil || len(found) < 4 {
 			return fmt.Errorf("%d targets: %w", len(found), err)
 		}
@@ -137,11 +137,11 @@ func TestTopOfFileServer(t *testing.T) {
 	m.wait("sorted by total")
 
 	// By then counters were cleared twice, and jobs have paused.
-	require.Zero(t, sim.Wait(patience))
+	require.Zero(t, sim.Wait(harness.Patience))
 	want, restarts := truth(t, truthFile)
 	require.Greater(t, restarts, 3)
 	compared := 0
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		compared = 0
 		for _, line := range m.wait("sorted by total")[4:] {
 			columns := strings.Fields(line)
@@ -201,7 +201,7 @@ func TestTopOfLustreJobs(t *testing.T) {
   command = [%q, "--config", "lustre_jobs.conf"]
 [[outputs.discard]]
 `, filepath.Join(bin, "lustre_jobstats"), filepath.Join(bin, "lustre_jobs")))
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		stdout, stderr, status := helper(t, bin, "top", "--from", "unix:"+socket, "--once", "--rows", "1", "--sort", "total")
 		if status != 0 {
 			return fmt.Errorf("status %d: %s", status, stderr)

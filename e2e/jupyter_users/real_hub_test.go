@@ -98,9 +98,9 @@ func startRealHub(t testing.TB) *realHub {
 	program := harness.StartCommand(t, h.folder, "/usr/bin/jupyterhub", "-f", config)
 	t.Cleanup(func() { // With it go the users' servers, which are in sessions of their own.
 		program.Signal(syscall.SIGTERM)
-		program.Wait(patience)
+		program.Wait(harness.Patience)
 	})
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		response, err := http.Get(h.url + "/")
 		if err != nil {
 			return err

@@ -20,8 +20,6 @@ import (
 
 const (
 	database = "jupyter"
-	// patience is how long something may take on a machine that has other things to do.
-	patience = 2 * time.Minute
 )
 
 // site is a Telegraf with our plugin, and the database that it reports to.
@@ -34,7 +32,7 @@ type site struct {
 func watch(t testing.TB, configuration string) *site {
 	t.Helper()
 	s := &site{t: t, Reports: harness.Reports{
-		DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.jupyter_users", Patience: patience,
+		DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.jupyter_users",
 	}}
 	s.DB.CreateDatabase(database)
 	folder := t.TempDir()
@@ -85,7 +83,7 @@ func (s *site) requireCheap(tags map[string]string) {
 	pid := s.plugin()
 	s.last("jupyter_users", tags)
 	before, from := harness.CPUTime(s.t, pid).Seconds(), s.points(tags)
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		if n := s.points(tags); n < from+gathers {
 			return fmt.Errorf("%d gathers", n-from)
 		}

@@ -71,7 +71,7 @@ func (s *site) stats(target string, entries ...entry) {
 func (s *site) complaints(level string, want ...string) {
 	s.t.Helper()
 	prefix := level + " [inputs.execd] [inputs.lustre_jobstats] "
-	s.tg.WaitLines(len(want), prefix, patience)
+	s.tg.WaitLines(len(want), prefix, harness.Patience)
 	s.pass(3 * s.interval)
 	for i := range want {
 		want[i] = prefix + want[i]
@@ -97,7 +97,7 @@ func TestTwoAgentsOneState(t *testing.T) {
 	second.start()
 	said := fmt.Sprintf("arget %q: state %s: the state is in use by another process", ost0, filepath.Join(first.path("state"), ost0, "ledger.db"))
 	const prefix = "E! [inputs.execd] [inputs.lustre_jobstats] "
-	require.Equal(t, []string{prefix + "T" + said, prefix + "t" + said}, second.tg.WaitLines(2, "E! ", patience), "at its start, and at a gather")
+	require.Equal(t, []string{prefix + "T" + said, prefix + "t" + said}, second.tg.WaitLines(2, "E! ", harness.Patience), "at its start, and at a gather")
 
 	first.stats(ost0, entry{"a", created, 250})
 	first.written(ost0, "a", 250)
@@ -198,8 +198,8 @@ func TestTargetVanishesAndReturns(t *testing.T) {
 	gone := func(target string) string {
 		return fmt.Sprintf("Target %q is gone; its totals are kept until it is back", target)
 	}
-	s.tg.WaitLines(1, gone(ost0), patience)
-	s.tg.WaitLines(1, gone(ost1), patience)
+	s.tg.WaitLines(1, gone(ost0), harness.Patience)
+	s.tg.WaitLines(1, gone(ost1), harness.Patience)
 	s.stats(mdt0, entry{"a", created, 200})
 	s.written(mdt0, "a", 200)
 
@@ -228,9 +228,9 @@ func TestHostWithoutLustre(t *testing.T) {
 	s.start()
 	said := fmt.Sprintf("I! [inputs.execd] [inputs.lustre_jobstats] Nothing to read below %q: no Lustre server on this host; looking again at each gather",
 		s.path("lustre/proc/fs/lustre"))
-	s.tg.WaitLines(1, said, patience)
+	s.tg.WaitLines(1, said, harness.Patience)
 	asked := len(harness.ReadLines(t, s.path("mem.out"))) // Telegraf asks its own inputs as often as ours.
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if n := len(harness.ReadLines(t, s.path("mem.out"))); n < asked+10 {
 			return fmt.Errorf("%d of %d gathers", n, asked+10)
 		}

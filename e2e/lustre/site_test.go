@@ -17,8 +17,6 @@ import (
 
 const (
 	database = "lustre"
-	// patience is how long something may take on a machine that has other things to do.
-	patience = 2 * time.Minute
 )
 
 // site is a file server with Telegraf and our plugin, and the database that it reports to.
@@ -90,12 +88,12 @@ func (s *site) restart(signal syscall.Signal) {
 	s.t.Helper()
 	s.checkLog()
 	s.tg.Signal(signal)
-	status := s.tg.Wait(patience)
+	status := s.tg.Wait(harness.Patience)
 	if signal == syscall.SIGTERM {
 		require.Zero(s.t, status, "exit status of telegraf")
 		s.checkLog()
 	}
-	harness.Gone(s.t, s.plugin, patience)
+	harness.Gone(s.t, s.plugin, harness.Patience)
 	s.start()
 	if signal == syscall.SIGTERM {
 		s.started = s.started[:len(s.started)-1] // Nothing is lost when it is asked.
@@ -108,7 +106,7 @@ func (s *site) kill() {
 	require.NoError(s.t, syscall.Kill(s.plugin, syscall.SIGKILL))
 	s.killed++
 	s.plugin = s.tg.NewChild("lustre_jobstats.conf", s.plugin)
-	s.tg.WaitLines(s.killed, s.killedLine(), patience)
+	s.tg.WaitLines(s.killed, s.killedLine(), harness.Patience)
 }
 
 func (s *site) killedLine() string {
@@ -143,14 +141,14 @@ func (s *site) stop() {
 	s.checkLog()
 	s.tg.Stop()
 	s.checkLog()
-	harness.Gone(s.t, s.plugin, patience)
+	harness.Gone(s.t, s.plugin, harness.Patience)
 }
 
 // gathered waits until all of a gather after a time is in InfluxDB.
 func (s *site) gathered(after time.Time) {
 	s.t.Helper()
 	for range 2 { // Once a later one is there, all of the first is.
-		harness.Eventually(s.t, time.Until(after)+patience, func() error {
+		harness.Eventually(s.t, time.Until(after)+harness.Patience, func() error {
 			oldest := time.Now()
 			series := s.db.Query(database, `SELECT last(entries) FROM lustre_jobstats_self WHERE host = '`+s.host+`' GROUP BY target`)
 			for _, target := range series {
@@ -185,7 +183,7 @@ func (s *site) simulate(args ...string) {
 // simulated waits until the simulated server has said something for the nth time.
 func (s *site) simulated(n int, what string) {
 	s.t.Helper()
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		if have := strings.Count(s.sim.Log(), what); have < n {
 			return fmt.Errorf("lustresim has said %q %d of %d times", what, have, n)
 		}
@@ -209,7 +207,7 @@ func (s *site) reset(signal syscall.Signal) {
 func (s *site) finish() truth {
 	s.t.Helper()
 	s.sim.Signal(syscall.SIGTERM)
-	require.Zero(s.t, s.sim.Wait(patience), "exit status of lustresim")
+	require.Zero(s.t, s.sim.Wait(harness.Patience), "exit status of lustresim")
 	s.gathered(time.Now())
 	s.stop()
 	s.t.Log(strings.TrimSpace(s.sim.Log()[strings.LastIndex(s.sim.Log(), "lustresim: stopped"):]))
@@ -220,7 +218,7 @@ func (s *site) finish() truth {
 func (s *site) written(target, job string, want int64) {
 	s.t.Helper()
 	query := fmt.Sprintf(`SELECT last(write_bytes) FROM lustre_jobstats WHERE host = '%s' AND target = '%s' AND job = '%s'`, s.host, target, job)
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		series := s.db.Query(database, query)
 		if len(series) == 0 {
 			return fmt.Errorf("job %s on %s is not in InfluxDB", job, target)

@@ -29,7 +29,7 @@ func testCommands(t *testing.T, cluster *harness.Slurm, id string) {
 		fmt.Sprintf("listen_token = %q", token), "tls_cert = "+s.quoted("server.pem"), "tls_key = "+s.quoted("server.key"))
 	s.startHead(cluster, s.table("outputs.influxdb_v2", 0, "https://central.example.org:8087", "http://"+s.https, "${LUSTRE_TOKEN}", token, `  tls_ca = "/etc/telegraf/ca.pem"`, ""))
 	// What ended before slurm_load began is none of its.
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if len(s.db.Query(database, "SELECT job_id FROM slurm_job")) == 0 {
 			return errors.New("slurm_load has told of no job")
 		}
@@ -43,7 +43,7 @@ func testCommands(t *testing.T, cluster *harness.Slurm, id string) {
 		return rows
 	}
 	var report, told harness.Row
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		reports, finished := ask("job_report"), ask("slurm_finished")
 		if len(reports) != 1 || len(finished) != 1 {
 			return fmt.Errorf("%d reports, and %d rows of slurm_finished", len(reports), len(finished))
@@ -81,7 +81,7 @@ func (s *site) askForJob(id string) {
 	require.NoError(s.t, err)
 	pool := x509.NewCertPool()
 	require.True(s.t, pool.AppendCertsFromPEM(authority))
-	client := http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	client := http.Client{Timeout: harness.Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	for bearer, status := range map[string]int{"": 401, "Bearer " + token: 200} {
 		request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "https://"+s.socket+"/v1/jobs/"+id+"?fields=write_bytes", http.NoBody)
 		require.NoError(s.t, err)

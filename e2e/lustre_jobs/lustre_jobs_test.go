@@ -77,7 +77,7 @@ func testSite(t *testing.T, cluster *harness.Slurm) {
 
 	owners := s.owners(cluster)
 	want := s.truth(func(id string) []string { return s.counted(id, owners) })
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if err := want.compare(s.totals()); err != nil {
 			return fmt.Errorf("%w; %s", err, s.heard())
 		}
@@ -114,7 +114,7 @@ type owner struct{ display, user, account string }
 func (s *site) owners(cluster *harness.Slurm) map[string]owner {
 	s.t.Helper()
 	owners := make(map[string]owner)
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		clear(owners)
 		text := cluster.Command("sacct", "-a", "-X", "-n", "-P", "-S", "now-1hour", "-o", "JobIDRaw,JobID,User,Account,State")
 		for line := range strings.Lines(text) {
@@ -264,7 +264,7 @@ func (s *site) last(name string, rows []harness.Row) map[string]int64 {
 // checkOnce waits until each job has a row of a measurement, and requires that none has two.
 func (s *site) checkOnce(measurement string) {
 	s.t.Helper()
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		rows := make(map[int64]int)
 		for _, series := range s.db.Query(database, fmt.Sprintf("SELECT job_id FROM %s GROUP BY *", measurement)) {
 			for _, row := range series.Rows {

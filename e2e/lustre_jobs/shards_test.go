@@ -42,7 +42,7 @@ func TestShardsOverNATS(t *testing.T) {
 		}
 		return []string{"fs", "job " + id, "user _unknown", "account _unknown"}
 	})
-	harness.Eventually(t, patience, func() error { return want.compare(s.sharded()) })
+	harness.Eventually(t, harness.Patience, func() error { return want.compare(s.sharded()) })
 	t.Logf("%d series", len(want))
 }
 
@@ -54,7 +54,7 @@ func (s *site) startBroker() string {
 	require.NoError(s.t, err)
 	nats := harness.StartCommand(s.t, s.folder, harness.Program(s.t, "nats-server", "nats-server"), "-a", host, "-p", port, "--user", "site", "--pass", token,
 		"--tls", "--tlscert", s.path("server.pem"), "--tlskey", s.path("server.key"))
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		if !strings.Contains(nats.Log(), "Server is ready") {
 			return fmt.Errorf("the broker is not ready: %s", nats.Log())
 		}

@@ -21,8 +21,6 @@ import (
 const (
 	database = "lustre"
 	token    = "of-the-site-only"
-	// patience is how long something may take on a machine that has other things to do.
-	patience = 2 * time.Minute
 	// serverBuffer and headBuffer are how many metrics the Telegrafs of file servers and of the head node keep: more than a
 	// gather has, and less than there are in an outage.
 	serverBuffer, headBuffer = 60, 150
@@ -182,7 +180,7 @@ func (s *site) simulate(args ...string) {
 	s.t.Helper()
 	args = append([]string{"--root", s.path("sim"), "--truth", s.path("truth.json")}, args...)
 	s.sim = harness.StartCommand(s.t, s.folder, filepath.Join(s.bin, "lustresim"), args...)
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		if !strings.Contains(s.sim.Log(), "new files every") {
 			return fmt.Errorf("lustresim has not begun: %s", s.sim.Log())
 		}
@@ -194,7 +192,7 @@ func (s *site) simulate(args ...string) {
 func (s *site) finish() {
 	s.t.Helper()
 	s.sim.Signal(syscall.SIGTERM)
-	require.Zero(s.t, s.sim.Wait(patience), "exit status of lustresim")
+	require.Zero(s.t, s.sim.Wait(harness.Patience), "exit status of lustresim")
 }
 
 // restart kills a Telegraf, waits until its plugin has ended, and starts it again after a while.
@@ -202,7 +200,7 @@ func (s *site) restart(tg *harness.Telegraf, name, plugin string, away time.Dura
 	s.t.Helper()
 	child := tg.Child(plugin)
 	tg.Kill()
-	harness.Gone(s.t, child, patience)
+	harness.Gone(s.t, child, harness.Patience)
 	s.emissions(0, time.Now().Add(away))
 	tg.Restart(s.config[name])
 	tg.Child(plugin)
@@ -219,7 +217,7 @@ func (s *site) killChild(tg *harness.Telegraf, plugin string) {
 // emissions waits until a time is over, and until so many emissions of lustre_jobs after it are in InfluxDB.
 func (s *site) emissions(n int, after time.Time) {
 	s.t.Helper()
-	harness.Eventually(s.t, time.Until(after)+patience, func() error {
+	harness.Eventually(s.t, time.Until(after)+harness.Patience, func() error {
 		if wait := time.Until(after); wait > 0 {
 			return fmt.Errorf("%s to go", wait)
 		}

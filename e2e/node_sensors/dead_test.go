@@ -61,7 +61,7 @@ timeout = "500ms"
 	require.LessOrEqual(t, threadsOf(t, ours.pid), threads+4, "each call that hangs takes a thread")
 
 	require.NoError(t, server.Close())
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		ours.gather()
 		if !strings.Contains(ours.complaints(), "transport endpoint is not connected") {
 			return errors.New("it still hangs")

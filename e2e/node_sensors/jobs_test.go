@@ -104,7 +104,7 @@ func (tr *tree) make(folder, controller string) {
 	}
 	require.NoError(tr.t, os.Mkdir(folder, 0o755))
 	tr.t.Cleanup(func() {
-		harness.Eventually(tr.t, patience, func() error { return syscall.Rmdir(folder) })
+		harness.Eventually(tr.t, harness.Patience, func() error { return syscall.Rmdir(folder) })
 	})
 }
 
@@ -204,7 +204,7 @@ nvidia_smi = %q
 
 			// When its processes have ended the job has done what it did, and when its groups are gone it is gone.
 			require.NoError(t, syscall.Kill(step, syscall.SIGKILL))
-			harness.Eventually(t, patience, func() error {
+			harness.Eventually(t, harness.Patience, func() error {
 				later := find(t, ours.gather(), "node_job_cgroups", "job", "4001", "node", tr.node)
 				if later["processes"] != int64(1) {
 					return fmt.Errorf("%v processes", later["processes"])

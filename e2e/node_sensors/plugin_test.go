@@ -22,9 +22,6 @@ import (
 	"telegraf-hpc/e2e/stock"
 )
 
-// patience is how long something may take on a machine that has other things to do.
-const patience = 2 * time.Minute
-
 // point is a line of line protocol.
 type point struct {
 	measurement string
@@ -169,7 +166,7 @@ func program(t testing.TB) string {
 func (p *plugin) gather() []point {
 	p.t.Helper()
 	var points []point
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(harness.Patience)
 	// A gather ends a moment after its last line; what is asked before is skipped, and asked again.
 	time.Sleep(20 * time.Millisecond)
 	p.send("")
@@ -232,7 +229,7 @@ func startPsutil(t testing.TB, setup string) *psutil {
 func (p *psutil) ask(what string) map[string]any {
 	p.t.Helper()
 	p.send(what)
-	line, ok := p.next(patience)
+	line, ok := p.next(harness.Patience)
 	require.True(p.t, ok, "psutil does not answer")
 	var answer map[string]any
 	require.NoError(p.t, json.Unmarshal([]byte(line), &answer))

@@ -117,7 +117,7 @@ func TestAgainstPsutil(t *testing.T) {
 	t.Parallel()
 	theirs := startPsutil(t, "")
 	ours := startPlugin(t, "", everySensor)
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		before := theirs.ask("")
 		points := ours.gather()
 		after := theirs.ask("")
@@ -317,7 +317,7 @@ func TestCPUPercentAgainstPsutil(t *testing.T) {
 	t.Parallel()
 	theirs := startPsutil(t, "")
 	ours := startPlugin(t, "", "sensors = [\"cpu_percent\", \"cpu_times_percent\"]\n")
-	harness.Eventually(t, 2*patience, func() error {
+	harness.Eventually(t, 2*harness.Patience, func() error {
 		theirs.ask("cpu")
 		ours.gather()
 		begin := theirs.ask("cpu")

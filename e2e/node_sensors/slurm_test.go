@@ -49,7 +49,7 @@ func TestSlurmJobs(t *testing.T) {
 	array := s.Submit("bob", "--partition=cpu", "--array=1-2", "--wrap=sleep 3600")
 	s.WaitState(gpuJob, "RUNNING")
 	s.WaitState(array, "RUNNING")
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		_, err := os.Stat(s.Path("tmp/ready"))
 		if err == nil && len(processesOf(t, gpuJob, "step_0")) == 0 {
 			err = errors.New("the step has not started")
@@ -85,7 +85,7 @@ nvidia_smi = %q
 	}
 
 	s.Command("scancel", gpuJob)
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		points := ours.gather()
 		if _, there := lookFor(points, "node_job_cgroups", "job", gpuJob); there {
 			return errors.New("the job is still there")
@@ -128,7 +128,7 @@ func removeSlurmsGroups(t *testing.T) {
 			if slices.Contains(before, top) || strings.Contains(top, "/slurm_e2e") {
 				continue // Somebody else's.
 			}
-			harness.Eventually(t, patience, func() error { return removeGroups(top) })
+			harness.Eventually(t, harness.Patience, func() error { return removeGroups(top) })
 		}
 	})
 }

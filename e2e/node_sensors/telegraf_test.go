@@ -99,7 +99,7 @@ func TestUnderTelegraf(t *testing.T) {
 		"sensors": "integer", "errors": "integer", "hung": "integer", "gather_seconds": "float", "version": "string",
 	}
 	delete(want["node_net_if_addrs"], "ptp") // This machine has no interface with a peer.
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		var errs []error
 		for measurement, fields := range want {
 			got := db.FieldTypes("node", measurement)
@@ -117,7 +117,7 @@ func TestUnderTelegraf(t *testing.T) {
 		require.Len(t, series, 1)
 		return series[0].Rows[0].Int64(t, "count")
 	}
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if n := count("node_cpu_stats", "interrupts"); n < 4 {
 			return fmt.Errorf("%d rows of node_cpu_stats", n)
 		}

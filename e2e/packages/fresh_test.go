@@ -108,7 +108,7 @@ func logIn(t *testing.T, h *harness.Host) {
 	h.Run("useradd", "--create-home", "alice")
 	h.Run("install", "-m", "0664", "-g", "utmp", "/dev/null", "/run/utmp") // As it is made when a host starts.
 	h.Run("sh", "-c", `(sleep infinity | setsid script --quiet --command "login -f alice" /dev/null) >/dev/null 2>&1 &`)
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if said := h.Run("who"); !strings.HasPrefix(said, "alice ") {
 			return fmt.Errorf("who says %q", said)
 		}
@@ -147,7 +147,7 @@ func startByOpenRC(t *testing.T, h *harness.Host, _ string) {
 func waitOneTelegraf(t *testing.T, h *harness.Host) int {
 	t.Helper()
 	var found []int
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if found = h.Processes("/usr/bin/telegraf"); len(found) != 1 {
 			return fmt.Errorf("processes of Telegraf: %v", found)
 		}
@@ -192,7 +192,7 @@ func (f *fresh) startDatabase(t *testing.T) {
 	t.Helper()
 	f.h.Run("sh", "-c", "setsid setpriv --reuid influxdb --regid influxdb --clear-groups "+
 		"influxd -config /etc/influxdb/influxdb.conf >/var/log/influxd.log 2>&1 &")
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if said, err := f.h.Try("influx", "-execute", "SHOW DATABASES"); err != nil {
 			return fmt.Errorf("influx: %w: %s", err, said)
 		}

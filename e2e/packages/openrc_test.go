@@ -132,7 +132,7 @@ func killOne(t *testing.T, h *harness.Host, program string) {
 	old := h.Processes(program)
 	require.NotEmpty(t, old, program)
 	require.NoError(t, syscall.Kill(old[0], syscall.SIGKILL))
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if now := h.Processes(program); len(now) < len(old) || slices.Contains(now, old[0]) {
 			return fmt.Errorf("%s %v was killed, and now there is %v", program, old, now)
 		}
@@ -207,7 +207,7 @@ func killService(t *testing.T, h *harness.Host, service string) {
 	old := child()
 	require.NotZero(t, old, service)
 	require.NoError(t, syscall.Kill(old, syscall.SIGKILL))
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if now := child(); now == 0 || now == old {
 			return fmt.Errorf("%s was killed and is not back", service)
 		}
@@ -219,7 +219,7 @@ func killService(t *testing.T, h *harness.Host, service string) {
 func waitStored(t *testing.T, h *harness.Host) {
 	t.Helper()
 	since := strings.TrimSpace(h.Run("date", "+%s"))
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		said, err := h.Try("influx", "-host", "127.0.0.1", "-database", "hpc", "-execute", "SELECT count(total) FROM mem WHERE time > "+since+"s")
 		if err != nil || !strings.Contains(said, "name: mem") {
 			return fmt.Errorf("InfluxDB: %w: %s\n%s", err, said, h.Read("/var/log/telegraf/telegraf.log"))

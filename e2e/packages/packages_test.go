@@ -26,8 +26,6 @@ import (
 	"telegraf-hpc/e2e/stock"
 )
 
-const patience = 2 * time.Minute
-
 // The two versions that are built here: an old one with two programs, and the one of the work tree with all.
 const (
 	oldDescribe, oldVersion = "v0.1.0", "0.1.0"
@@ -306,7 +304,7 @@ func waitMetrics(t *testing.T, h *harness.Host, prefix string) []string {
 	t.Helper()
 	since := time.Now()
 	var lines []string
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if lines = metrics(h, since, prefix); len(lines) == 0 {
 			return fmt.Errorf("no %s", prefix)
 		}

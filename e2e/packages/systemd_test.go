@@ -62,7 +62,7 @@ func testSystemdRoles(t *testing.T, b *built) {
 	told := restart(t, h)
 	denied := "permission denied"
 	waitTold(t, h, map[string]bool{"disk mode=rw path=/ used": true, "node_cpu_times user": true, "who_users_self version": true, "cpu usage_idle": true})
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if log := h.Read(telegrafLog); !strings.Contains(log, denied) {
 			return fmt.Errorf("nobody was denied anything: %s", log)
 		}
@@ -111,19 +111,19 @@ func testSystemdRoles(t *testing.T, b *built) {
 	h.Run("systemctl", "daemon-reload")
 	for range 8 {
 		var old []int
-		harness.Eventually(t, patience, func() error { // A child is Telegraf, too, until it has become a plugin.
+		harness.Eventually(t, harness.Patience, func() error { // A child is Telegraf, too, until it has become a plugin.
 			if old = h.Processes("/usr/bin/telegraf"); len(old) != 1 {
 				return fmt.Errorf("telegraf runs as %v", old)
 			}
 			return nil
 		})
-		harness.Eventually(t, patience, func() error { // systemd must have seen the start of what runs.
+		harness.Eventually(t, harness.Patience, func() error { // systemd must have seen the start of what runs.
 			if said, err := h.Try("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "telegraf"); err != nil {
 				return fmt.Errorf("%w: %s", err, said)
 			}
 			return nil
 		})
-		harness.Eventually(t, patience, func() error {
+		harness.Eventually(t, harness.Patience, func() error {
 			if now := h.Processes("/usr/bin/telegraf"); len(now) != 1 || now[0] == old[0] {
 				return fmt.Errorf("telegraf %v was killed, and now there is %v", old, now)
 			}
@@ -157,7 +157,7 @@ func restart(t *testing.T, h *harness.Host) map[string]bool {
 	h.Run("systemctl", "stop", "telegraf")
 	h.Run("rm", "-f", "/var/log/telegraf/metrics", telegrafLog)
 	h.Run("systemctl", "start", "telegraf")
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if !exists(h, telegrafLog) {
 			return fmt.Errorf("no %s: %s", telegrafLog, h.Run("journalctl", "-u", "telegraf", "-o", "cat"))
 		}
@@ -197,7 +197,7 @@ var fieldName = regexp.MustCompile(`(?:^|,)([a-z][a-zA-Z0-9_]*)=`)
 // waitTold waits until Telegraf has told all of a set.
 func waitTold(t *testing.T, h *harness.Host, wanted map[string]bool) {
 	t.Helper()
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		told := toldBy(h)
 		var missing []string
 		for one := range wanted {

@@ -85,7 +85,7 @@ func testAway(t *testing.T, suite string) {
 		t.Logf("fault: %s", fault.name)
 		already := len(s.tg.Lines("E! "))
 		fault.begin()
-		harness.Eventually(t, patience, func() error {
+		harness.Eventually(t, harness.Patience, func() error {
 			if n := s.ups(0); n < 2 {
 				return fmt.Errorf("up=0 is there %d times", n)
 			}
@@ -107,13 +107,13 @@ func testAway(t *testing.T, suite string) {
 		require.True(t, told, "while %s: %q", fault.name, lines)
 		fault.end()
 		back := time.Now()
-		harness.Eventually(t, patience, func() error {
+		harness.Eventually(t, harness.Patience, func() error {
 			if len(s.latest("slurm_partition", back)) == 0 {
 				return fmt.Errorf("nothing since it is over that %s", fault.name)
 			}
 			return nil
 		})
-		s.tg.WaitLines(1, "Slurm answers again", patience)
+		s.tg.WaitLines(1, "Slurm answers again", harness.Patience)
 		s.db.Query(database, "DELETE FROM slurm_cluster WHERE time > 0")
 	}
 	s.tg.Stop()
@@ -162,7 +162,7 @@ func TestPrivateData(t *testing.T) {
 	}
 	require.Contains(t, bob.measurements(), "slurm_rpc", "what is not private")
 	cluster.Command("sacctmgr", "--immediate", "modify", "user", "bob", "set", "adminlevel=operator")
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		// slurmctld learns it from slurmdbd.
 		operator := once("bob")
 		if operator.status != 0 || !slices.Contains(operator.measurements(), "slurm_queue") {
@@ -206,7 +206,7 @@ func testFinishedOnce(t *testing.T, suite string) {
 	cluster.Daemon("slurmdbd").Start()
 	submit()
 	kill()
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if left := cluster.Command("squeue", "-a", "-h", "-r"); left != "" {
 			return fmt.Errorf("jobs are left:\n%s", left)
 		}

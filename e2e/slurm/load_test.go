@@ -38,7 +38,7 @@ func testFigures(t *testing.T, suite string) {
 
 	var want figures
 	var at time.Time
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		before := oracle(t, cluster)
 		at = s.gathered(time.Now())
 		want = oracle(t, cluster)
@@ -137,7 +137,7 @@ func checkGraphite(t *testing.T, graphite *harness.Graphite, want figures, at ti
 		parts := strings.Split(path, ".")
 		patterns["hpc."+parts[1]+strings.Repeat(".*", len(parts)-2)] = true
 	}
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		got := make(map[string]float64)
 		for pattern := range patterns {
 			for path, points := range graphite.Query(pattern) {
@@ -160,7 +160,7 @@ func checkGraphite(t *testing.T, graphite *harness.Graphite, want figures, at ti
 // checkFinished requires that each job that ended is there once, with what Slurm's accounting says of it.
 func checkFinished(t *testing.T, s *site) {
 	t.Helper()
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		want := make(map[string]int64)
 		ids := make(map[string]string)
 		for _, row := range rows(t, s.accounting("JobIDRaw,State,ExitCode,End"), 4) {
@@ -237,7 +237,7 @@ func checkRows(t *testing.T, s *site, at time.Time) {
 	require.NotZero(t, waits)
 	// A run that was requeued before a gather saw it leaves no trace in the queue. slurmdbd tells late of a run that was
 	// requeued at once, and may never tell its start or its nodes.
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		text := s.accounting("State,Start,NodeList")
 		ran, requeued := 0, 0
 		for _, row := range rows(t, text, 3) {

@@ -34,7 +34,7 @@ func TestCostAtScale(t *testing.T) {
 	// These start, as far as slurmctld can tell: each task has a row of its own then.
 	cluster.Submit("bob", "-A", "chem", "--array=1-2000", "-n1", "-c8", "--mem=8G", "--time=60", "--wrap=true")
 	cluster.Submit("bob", "-A", "chem", "-p", "gpu", "--array=1-400", "-n1", "-c8", "--mem=8G", "--gres=gpu:a100:1", "--wrap=true")
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		if n := strings.Count(cluster.Command("squeue", "-h", "-t", "R,CF", "-o", "%i"), "\n"); n < 2000 {
 			return fmt.Errorf("%d tasks have started", n)
 		}

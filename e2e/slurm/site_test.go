@@ -18,8 +18,6 @@ import (
 
 const (
 	database = "hpc"
-	// patience is how long something may take on a machine that has other things to do.
-	patience = 2 * time.Minute
 )
 
 // site is a head node with Telegraf and our plugin, a cluster, and the database that it reports to.
@@ -126,7 +124,7 @@ func (r row) figure(field string) (int64, bool) {
 func (s *site) gathered(after time.Time) time.Time {
 	s.t.Helper()
 	var at time.Time
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		// The plugin's own row is the last of a gather.
 		rows := s.db.Query(database, fmt.Sprintf("SELECT gather_seconds FROM slurm_load_self WHERE time > %d LIMIT 1", after.UnixNano()))
 		if len(rows) == 0 {

@@ -59,7 +59,7 @@ func startPlugin(t testing.TB, n *harness.LoginNode, options string) *plugin {
 	})
 	p := &plugin{t: t, stdin: stdin, pipe: stdout, stdout: bufio.NewReaderSize(stdout, 1<<20)}
 	// What enters the machine stays there, as the parent of what it runs.
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		ids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
 		if err == nil {
 			p.pid, err = strconv.Atoi(strings.TrimSpace(string(ids)))

@@ -96,7 +96,7 @@ func TestVisitors(t *testing.T) {
 	p := startPlugin(t, n, "list_users = true\nhistory = \"1h\"\n")
 	gather := func(want string) {
 		t.Helper()
-		harness.Eventually(t, patience, func() error {
+		harness.Eventually(t, harness.Patience, func() error {
 			if got := p.gather(); !strings.Contains(got, "users=0i") || !strings.Contains(got, want) {
 				return errors.New(got)
 			}
@@ -113,7 +113,7 @@ func TestVisitors(t *testing.T) {
 // rows waits until the latest row of a user's session has these fields.
 func (s *site) rows(user string, want map[string]any) {
 	s.t.Helper()
-	harness.Eventually(s.t, patience, func() error {
+	harness.Eventually(s.t, harness.Patience, func() error {
 		series := s.DB.Query(database, `SELECT * FROM "who_session" WHERE "user" = '`+user+`'`)
 		if len(series) == 0 {
 			return fmt.Errorf("no row of %s", user)

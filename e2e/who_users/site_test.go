@@ -18,8 +18,6 @@ import (
 
 const (
 	database = "who"
-	// patience is how long something may take on a machine that has other things to do.
-	patience = 2 * time.Minute
 )
 
 // TestMain lets more tests run side by side than there are CPUs: they wait most of the time.
@@ -42,7 +40,7 @@ type site struct {
 func newSite(t testing.TB, options harness.LoginOptions) *site {
 	t.Helper()
 	s := &site{t: t, LoginNode: harness.StartLoginNode(t, options)}
-	s.Reports = harness.Reports{DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.who_users", Patience: patience}
+	s.Reports = harness.Reports{DB: harness.StartInfluxDB(t), Database: database, Plugin: "inputs.who_users"}
 	s.DB.CreateDatabase(database)
 	return s
 }

@@ -40,7 +40,7 @@ exclude_users = ["root"]
 [inputs.who_users.tags]
   view = "atlas"
 `)
-	harness.Eventually(t, patience, func() error { // tmux and screen are there in their time.
+	harness.Eventually(t, harness.Patience, func() error { // tmux and screen are there in their time.
 		utmp, err := os.ReadFile(s.Path("utmp"))
 		if err == nil && (!bytes.Contains(utmp, []byte("tmux(")) || !bytes.Contains(utmp, []byte(":S.0"))) {
 			err = os.ErrNotExist
@@ -63,7 +63,7 @@ exclude_users = ["root"]
 	s.Until("who_users", site, harness.Row{"users": 1, "sessions": 1, "user_list": "carol", "user_list_recent": "alice,bob,carol"})
 
 	// Each session is one point, however often it was emitted.
-	harness.Eventually(t, patience, func() error {
+	harness.Eventually(t, harness.Patience, func() error {
 		rows := s.DB.Query(database, `SELECT * FROM "who_session"`)
 		if len(rows) != 1 || len(rows[0].Rows) != 3 {
 			return fmt.Errorf("not three points: %v", rows)
