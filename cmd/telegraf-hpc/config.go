@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -89,13 +89,17 @@ func runConfig(c *cli.Context) error {
 // beside gives the files that Telegraf reads besides one: its own, and what config has written before.
 func beside(folder, name string) (others []string, err error) {
 	for _, pattern := range []string{"telegraf.conf", "telegraf.d/hpc-*.conf"} {
-		found, err := filepath.Glob(filepath.Join(folder, pattern))
+		found, err := fs.Glob(os.DirFS(folder), pattern)
 		if err != nil {
 			return nil, err
 		}
-		others = append(others, found...)
+		for _, other := range found {
+			if other != name {
+				others = append(others, filepath.Join(folder, other))
+			}
+		}
 	}
-	return slices.DeleteFunc(others, func(path string) bool { return path == filepath.Join(folder, name) }), nil
+	return others, nil
 }
 
 // writeFiles writes files below a folder and tells of each.

@@ -20,8 +20,8 @@ func migrateCommand() *cli.Command {
 		Usage:     "turn the configuration of another tool into ours",
 		ArgsUsage: "FILE... | --from jobharvest|afmetrics -- COMMAND LINE",
 		Description: "Reads lagent.conf and lmaster.conf of FrUCToSA, qagent.conf and qmaster.conf of QULo, .jobHarvest.influx, config.json of\n" +
-			"tmp-load, or a command line, and says of each setting what became of it. Give all that is of one host at once. With --out the files are written;\n" +
-			"without it they are printed, but for secrets.",
+			"tmp-load, or a command line, and says of each setting what became of it. Give all that is of one host at once. With --out\n" +
+			"the files are written; without it they are printed, but for secrets.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "from", Usage: "the `TOOL` that it is of: " + strings.Join(migrate.Tools(), ", ")},
 			&cli.StringSliceFlag{Name: "influx", Usage: ".jobHarvest.influx, besides the command line, as `FILE`"},

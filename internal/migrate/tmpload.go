@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -177,25 +178,18 @@ func (f *loadFile) finish() error {
 	}
 	f.note("no text tells what the keys of " + f.name + " mean: look at each line above")
 	f.note("paths in Graphite are now CLUSTER.slurm_cluster.FIELD and so on (README of slurm_load, Graphite): dashboards change")
-	host := f.text[meansServer]
+	host, port := f.text[meansServer], f.text[meansPort]
 	if host == "" {
 		return nil
 	}
-	address := host
-	if _, _, err := net.SplitHostPort(host); err != nil || f.text[meansPort] != "" {
-		if only, _, err := net.SplitHostPort(host); err == nil {
-			host = only
-		}
-		port := f.text[meansPort]
-		if port == "" {
-			port = "2003"
-		}
-		address = net.JoinHostPort(strings.Trim(host, "[]"), port)
+	if bare, its, err := net.SplitHostPort(host); err == nil {
+		host, port = bare, cmp.Or(port, its)
 	}
-	if strings.HasSuffix(address, ":2004") {
+	port = cmp.Or(port, "2003")
+	if port == "2004" {
 		f.note("2004 is carbon's port for pickles, as a rule: outputs.graphite speaks the plaintext protocol, which has 2003")
 	}
-	text, err := graphiteOutput(f.migration, address)
+	text, err := graphiteOutput(f.migration, net.JoinHostPort(strings.Trim(host, "[]"), port))
 	if err != nil {
 		return err
 	}

@@ -18,27 +18,18 @@ const (
 	defaultConfigurations = "/etc/telegraf"
 )
 
-// role is what a role takes from sample.conf.
-type role struct {
-	name    string
-	section string
-}
-
-func all() []role {
-	return []role{
-		{"fileserver", "file server (OSS, MDS)"}, {"head", "head node"}, {"login", "login node"}, {"compute", "compute node"},
-		{"central", "central host"},
-	}
-}
-
 // Names gives the names of the roles.
-func Names() []string {
-	known := all()
-	names := make([]string, len(known))
-	for i, r := range known {
-		names[i] = r.name
+func Names() []string { return doctor.Roles() }
+
+// section gives the heading in sample.conf below which a role's tables stand.
+func section(role string) string {
+	switch role {
+	case "fileserver":
+		return "file server (OSS, MDS)"
+	case "central":
+		return "central host"
 	}
-	return names
+	return role + " node"
 }
 
 // Request is what is asked for.
@@ -113,15 +104,15 @@ type maker struct {
 func (m *maker) make() (Result, error) {
 	var names []string
 	sections := []string{"", "every host"}
-	for _, r := range all() {
-		if m.has(r.name) {
-			names, sections = append(names, r.name), append(sections, r.section)
+	for _, name := range Names() {
+		if m.has(name) {
+			names, sections = append(names, name), append(sections, section(name))
 		}
 	}
 	parts := []string{fmt.Sprintf("# Telegraf on a host of role %s, as telegraf-hpc config wrote it. telegraf.conf is read before it.\n",
 		strings.Join(names, " and "))}
-	for _, section := range sections {
-		for _, b := range m.chosen(section) {
+	for _, heading := range sections {
+		for _, b := range m.chosen(heading) {
 			text := b.text()
 			if b.has("inputs.influxdb_v2_listener") {
 				text = m.listener(text)

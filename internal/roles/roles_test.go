@@ -210,9 +210,13 @@ func TestOwnConfigurations(t *testing.T) {
 	require.Contains(t, text, "  urls = [\"https://c:8186\"]\n  token = \"${LUSTRE_TOKEN}\"\n")
 }
 
+// Each role has a part of sample.conf.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, doctor.Roles(), Names())
+	require.Equal(t, []string{"fileserver", "head", "login", "compute", "central"}, Names())
+	for _, name := range Names() {
+		require.Contains(t, sources(t)["telegraf.conf"], "- "+section(name)+"\n")
+	}
 }
 
 // Nobody but this host is heard without TLS.
